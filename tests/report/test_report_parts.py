@@ -253,9 +253,9 @@ def test_at_the_stated_fraction_the_group_and_the_coalition_have_equal_scores() 
     mean[:3, :3], mean[3:, 3:] = 0.8, 0.2
     good, bad = measure_groups(pair_of(mean), groups, tuple("abcdef"))
     assert (good.inside, good.across, good.outside) == pytest.approx((0.8, 0.4, 0.2))
-    assert good.losing_share == pytest.approx(0.4)
+    assert good.min_coalition_share == pytest.approx(0.4)
     assert pytest.approx((1 - 0.4) * 0.4 + 0.4 * 1.0) == (1 - 0.4) * 0.8 + 0.4 * 0.4
-    assert bad.losing_share is None
+    assert bad.min_coalition_share is None
 
 
 def test_an_agent_falls_without_the_group_that_raises_it() -> None:

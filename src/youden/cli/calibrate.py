@@ -115,9 +115,10 @@ def _format_measures(result: CalibratedJudge) -> dict[str, str]:
     """Format the error rates, biases, durations and costs of one calibrated judge, by the name of the measure.
 
     Rates have 95% intervals. "J, misleading length" is Youden's J (TPR − FPR) on trials in which the lengths of the texts suggest
-    the wrong answer. An open path is an inconsistency: the judge answers yes to the pairs (a, b) and (b, c), but no to (a, c).
+    the wrong answer. "longer text first" is the yes rate if the longer text is read first, minus the yes rate if the shorter one
+    is. An open path is an inconsistency: the judge answers yes to the pairs (a, b) and (b, c), but no to (a, c).
     """
-    measures, bill = result.measures, result.bill
+    measures, costs = result.measures, result.bill
     values = {
         "TPR": _format_proportion(measures.tpr),
         "FPR": _format_proportion(measures.fpr),
@@ -135,9 +136,9 @@ def _format_measures(result: CalibratedJudge) -> dict[str, str]:
     for trial_type, reasons in measures.missing.items():
         values[f"missing, {trial_type}"] = _format_missing(reasons)
     values["seconds, median / P95"] = (
-        f"{format_decimal(bill.seconds_median, 2)} / {format_decimal(bill.seconds_p95, 2)}"
+        f"{format_decimal(costs.seconds_median, 2)} / {format_decimal(costs.seconds_p95, 2)}"
     )
-    values["USD now / per 1,000 calls"] = f"{format_decimal(bill.usd, 4)} / {format_decimal(bill.usd_per_1000, 4)}"
+    values["USD now / per 1,000 calls"] = f"{format_decimal(costs.usd, 4)} / {format_decimal(costs.usd_per_1000, 4)}"
     return values
 
 

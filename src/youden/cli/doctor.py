@@ -74,11 +74,11 @@ def doctor_command(judge: str | None, trust: bool, as_json: bool) -> int:
 
 
 def _print_diagnoses(diagnoses: Sequence[Diagnosis], *, as_json: bool) -> None:
-    """Print the result of the test of each server: one line per finding, below the name of the judge.
+    """Print the results of the tests of judges: below the name of each judge, one line per finding.
 
-    A finding states the result of one step of the test, such as the check of the API key.
+    A finding states the result of one step of a test, such as the check of the API key.
 
-    diagnoses : one per tested server; a judge can have several servers
+    diagnoses : one per tested server; a judge can have several servers, and its name is then printed for each
     as_json : whether to print one JSON object with all diagnoses instead of the text. The key "usable" of each diagnosis states
         whether a run can use the judge
     """
@@ -143,7 +143,7 @@ def _trust_judges(judges: Sequence[JudgeConfig], *, as_json: bool) -> None:
     from youden.judging.config.trust import allow_key_uses
 
     new_uses = _find_new_key_uses(judges)
-    path = str(allow_key_uses(new_uses)) if new_uses else None
+    path = str(allow_key_uses(new_uses)) if new_uses else None  # file of permissions; None if it was not changed
 
     if as_json:
         output.print_json({"file": path, "allowed": [use._asdict() for use in new_uses]})

@@ -246,11 +246,17 @@ def _print_extended_run(
 
     search_end = f"search: {end_reason}" if end_reason else ""
     output.print_judged_run(
-        planned.run.folder, summary, output_mode, end_reason=search_end, changes=summary.moved, warnings=warnings
+        planned.run.folder,
+        summary,
+        output_mode,
+        end_reason=search_end,
+        changes=summary.extension_sentences,
+        warnings=warnings,
     )
+    # in this mode, `print_judged_run` does not print the changes
     if output_mode == "verbose" and fitted.facts.extension is not None:
         _print_agent_changes(fitted.facts.extension)
-        for sentence in summary.moved:
+        for sentence in summary.extension_sentences:
             click.echo(printable(sentence))
 
 
@@ -265,7 +271,7 @@ def _extended_run_to_json(fitted: RunFit, summary: Summary, end_reason: str) -> 
     extension = fitted.facts.extension
     changes: Json = None
     if extension is not None:
-        changes = {**asdict(extension), "summary": list(summary.moved)}
+        changes = {**asdict(extension), "summary": list(summary.extension_sentences)}
     result: dict[str, Json] = {"extension": changes, "recommendation": asdict(summary.recommendation)}
     if end_reason:
         result["ended"] = end_reason
@@ -292,10 +298,10 @@ def _describe_wide_intervals(planned: PlannedExtension, agents: tuple[str, ...])
         return []
 
     command = format_command(["youden", "extend", "calls", str(planned.run.folder.path)])
-    focus_words: list[str] = []
+    focus_arguments: list[str] = []
     for agent in agents:
-        focus_words += ["--focus", agent]
-    focus_options = format_command(focus_words)
+        focus_arguments += ["--focus", agent]
+    focus_options = format_command(focus_arguments)
     n_new_agents = len(planned.new_agents)
     return [
         f"{len(agents)} of {n_new_agents} intervals are wider than ± {planned.unfinished.half_width:g}; to narrow them, add "
@@ -328,6 +334,7 @@ def _print_agent_changes(extension: ExtensionFacts) -> None:
     ]
 
     def get_size(change: AgentChange) -> float:
+        # an agent without an ability counts as average (0)
         return abs((change.after or 0) - (change.before or 0))
 
     changes.sort(key=get_size, reverse=True)

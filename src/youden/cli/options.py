@@ -151,7 +151,8 @@ def _split_pairs(
 ) -> dict[str, str]:
     """Split texts NAME=VALUE, the values of the option `parameter`, and return the values by name.
 
-    `example` and `split_at_last` are the arguments of `parse_pairs`.
+    example : valid text, for error messages
+    split_at_last : whether to split at the last "=", because names may contain one
     """
     pairs: dict[str, str] = {}
     for text in texts:

@@ -115,7 +115,21 @@ def print_result(
     print_warnings(warnings)
     if as_json:
         print_json(result)
-        return
+    else:
+        print_text(answer=answer, tables=tables, lines=lines, notes=notes)
+
+
+def print_text(
+    *,
+    answer: Iterable[str] = (),
+    tables: Iterable[Table] = (),
+    lines: Iterable[str] = (),
+    notes: Iterable[str] = (),
+) -> None:
+    """Print the result of a command as text: sentences, tables and more sentences to standard output, notes to standard error.
+
+    See `print_result` for the parameters.
+    """
     for line in answer:
         click.echo(printable(line))
     for table in tables:
@@ -272,9 +286,9 @@ def _describe_cap(planned: PlannedRun, cost: Cost) -> list[str]:
     n_affordable = cost.count_affordable(max_cost)
     if n_affordable is None:
         return []
-    has_answers = cost.stored + n_affordable > 0  # when the run stops
+    will_have_answers = cost.stored + n_affordable > 0  # at the time when the run stops
     partial_fit_hint = ""
-    if has_answers and planned.can_be_partial:
+    if will_have_answers and planned.can_be_partial:
         partial_fit_hint = f"; `youden fit {planned.folder.path}` ranks by the answers so far"
     return [
         f"the cap of ${max_cost:g} pays for about {n_affordable:,} of the {cost.calls_left:,} calls. The run then stops, "
@@ -288,7 +302,7 @@ def _format_short_plan(planned: PlannedRun, plan: Plan, cost: Cost, half_width: 
     half_width : expected half-width, as text; None to leave it out
     """
     stored = f" ({cost.stored:,} stored)" if cost.stored else ""
-    usd = cost.usd if cost.usd_left is None else cost.usd_left
+    usd = cost.usd if cost.usd_left is None else cost.usd_left  # without the answers that are stored already
     phrases = [
         plan.design,
         f"{cost.calls:,} calls{stored} to {planned.judge.name}",
@@ -303,15 +317,22 @@ def _format_short_plan(planned: PlannedRun, plan: Plan, cost: Cost, half_width: 
 def _describe_plan(planned: PlannedRun, plan: Plan, cost: Cost, forecast: PrecisionForecast | None) -> list[str]:
     """Describe a plan in several lines: calls and cost, duration, compared pairs, expected precision, and notes of the design.
 
+    planned : run with its judge and store
+    plan : trials that will be judged: all trials of the run, or a part of them
+    cost : cost of these trials
     forecast : expected precision of the abilities; None if it cannot be forecast
     """
     percent = _format_percent_of_dense(plan, cost)
     n_all_cells = plan.n_agents * plan.n_items
     size = f"{cost.cells:,} of {n_all_cells:,} cells, {cost.calls:,} calls ({percent})"
     price = format_cost(cost, planned.judge.name)
-    lines = [f"{plan.design}, {size}, {price}{_format_holdout(plan)}{_format_store(planned)}"]
+    holdout_clause = _format_holdout(plan)  # each clause begins with a semicolon, or is empty
+    store_clause = _format_store(planned)
+    lines = [f"{plan.design}, {size}, {price}{holdout_clause}{store_clause}"]
     if cost.pace:
         lines.append(f"{format_minutes(cost.minutes)} ({cost.pace})")
+
+    # a plan of self-trials compares no agents: each trial compares two responses of one agent
     if not plan.is_self_plan:
         lines.append(_describe_coverage(plan))
         if forecast is not None:
@@ -335,8 +356,8 @@ def _describe_precision(planned: PlannedRun, plan: Plan, cost: Cost, forecast: P
     """Describe the expected precision of a plan, one sentence per element.
 
     A judge gives either yes-or-no answers or log-probabilities. The last sentence compares the two: it states how many calls
-    would give the same precision if the judge gave the other kind of answer. The last sentence is left out if the forecast
-    already uses answers of this judge.
+    would give the same precision if the judge gave the other kind of answer. This number follows from recorded runs of other
+    judges. It is therefore not stated if the forecast uses answers of this judge, or if no number can be forecast.
 
     planned : run with its judge
     plan : trials that will be judged
@@ -355,9 +376,10 @@ def _describe_precision(planned: PlannedRun, plan: Plan, cost: Cost, forecast: P
 
 
 def _format_percent_of_dense(plan: Plan, cost: Cost) -> str:
-    """Format the percentage of the dense calls that a plan makes, and the number of its self-trials, if any.
+    """Format the calls of a plan in percent of the calls of the dense design, and the number of its self-trials, if any.
 
-    Dense calls compare all pairs of agents on all items. A self-trial compares two responses of one agent.
+    The dense design compares all pairs of agents on all items. A self-trial compares two responses of one agent. A plan that
+    consists only of self-trials has no percentage, so the text "self-trials" is returned.
     """
     if not plan.n_dense_calls:
         return "self-trials"
@@ -429,7 +451,7 @@ def _describe_disagreement(disagreement: Disagreement, label_name: str) -> str:
 def _print_short_summary(
     summary: Summary, next_steps: str, report: str, *, changes: Sequence[str], warnings: Sequence[str]
 ) -> None:
-    """Print a judged run in the short form: recommendation, ranking, at most three warnings, next steps and report.
+    """Print a judged run in the short form: recommendation, ranking, a few warnings, next steps and report.
 
     The line with the report also shows the version of youden and the digest of all settings and inputs, which are the first and
     the last part of the run's signature.
@@ -446,7 +468,7 @@ def _print_short_summary(
     if summary.labels is not None:
         _print_labels(summary.labels)
 
-    max_warnings = MAX_SHORT_LINES - 1 if changes else MAX_SHORT_LINES
+    max_warnings = MAX_SHORT_LINES - 1 if changes else MAX_SHORT_LINES  # the changes take the place of one warning
     all_warnings = [*warnings, *_list_short_warnings(summary)]
     print_warnings(_truncate_lines(all_warnings, max_warnings))
     if summary.calibration is not None:
@@ -543,10 +565,9 @@ def format_uncertain_costs(warnings: Iterable[Finding]) -> str:
     clauses = []
     for finding in warnings:
         # only findings about unknown costs have the fact "doubted", the name of the model
-        if finding.facts.get("doubted") is not None:
-            model = finding.facts["doubted"]
-            n_answers = finding.facts["n"]
-            max_usd = finding.facts["usd"]
+        model = finding.facts.get("doubted")
+        if model is not None:
+            n_answers, max_usd = finding.facts["n"], finding.facts["usd"]
             clauses.append(
                 f"{n_answers:,} answers of '{model}' reported no credible token usage and are booked at "
                 f"their maximum cost, ${max_usd:.6g}; "
@@ -568,7 +589,7 @@ def print_fitted_run(summary: Summary, *, as_json: bool, warnings: Iterable[str]
 
     click.echo(printable(summary.headline))
     _print_ranking(summary)
-    for sentence in (summary.selection_text, *summary.preference, *summary.standings):
+    for sentence in (summary.selection_text, *summary.preference_sentences, *summary.standings):
         if sentence is not None:
             click.echo(printable(sentence))
 

@@ -152,9 +152,9 @@ def compare_command(
 def _print_comparison_of_preferences(runs: tuple[Path, ...], *, as_json: bool) -> None:
     """Print a comparison of two runs, at least one of which asks for preferences.
 
-    The judge of such a run is asked which of two responses is better. In other runs, it is asked whether two responses are to the
-    same item. If the runs ask different questions, they are compared as two instruments: different methods that measure the same
-    agents. If there are not exactly two runs, a usage error is raised.
+    A run asks its judge one of two questions: which of two responses is better (preference), or whether two responses are to the
+    same item (information). If the runs ask different questions, they are compared as two instruments: different methods that
+    measure the same agents. If there are not exactly two runs, a usage error is raised.
 
     runs : folders of the two runs, in any order
     """
@@ -205,7 +205,7 @@ def _print_mean_over_judges(runs: tuple[Path, ...], *, as_json: bool) -> None:
         "target": "items-and-judges",
         "recommendation": asdict(recommendation),
         "agents": agents_as_json,
-        "votes": judge_spread.n_effective,  # number of independent judges with the same information
+        "votes": judge_spread.n_effective,  # effective number of judges: of independent ones with the same information
         "summary": summary,
     }
     title = f"Mean over {len(runs)} judges, for items and judges like these"
@@ -221,19 +221,10 @@ def _rank_by_mean(judge_spread: JudgeSpread, agent_ids: Iterable[str]) -> list[t
 
 
 def judges_tables(study: JudgesStudy) -> Iterator[Table]:
-    """Yield the tables of a comparison of judges.
+    """Yield the tables of a comparison of two or more judges.
 
-    Parameters
-    ----------
-    study : JudgesStudy
-        Comparison of two or more judged runs.
-
-    Yields
-    ------
-    Table
-        Tables of four kinds: the agreement of each pair of judges; the curl of each judge's scores (their distance from an
-        additive model); the largest differences; and, for each pair of judges that answered the same trials, the shifts of agents
-        between the two judges.
+    The tables show the agreement of each pair of judges; the curl of each judge's scores (their distance from an additive model);
+    the largest differences; and, for each pair of judges that answered the same trials, the shifts of agents between the two.
     """
     yield _make_agreement_table(study)
     yield _make_curl_table(study)
@@ -244,9 +235,9 @@ def judges_tables(study: JudgesStudy) -> Iterator[Table]:
 def _make_agreement_table(study: JudgesStudy) -> Table:
     """Tabulate for each pair of judges the correlations of their rankings and the agreement of their answers.
 
-    There are three correlations between the two runs: of their rankings, of the abilities after a new fit to the shared data
-    ("refitted"), and of the difficulties of the items. The agreement is measured on the shared trials or scores; the column
-    `study.units` has their number. The column "same" has the fraction of equal answers.
+    The correlations are between the runs of the two judges: of the rankings, of the abilities after a new fit to the shared data
+    ("refitted"), and of the difficulties of the items. The agreement is measured on what both judges answered, trials or ordered
+    pairs of agents; one column has their number. The column "same" has the fraction of equal answers.
     """
     rows = []
     for pair in study.pairs:
@@ -264,10 +255,11 @@ def _make_agreement_table(study: JudgesStudy) -> Table:
 
 
 def _make_curl_table(study: JudgesStudy) -> Table:
-    """Tabulate the curl of each judge's scores and of the predictions of the fit, on the scale of each link function.
+    """Tabulate the curl of each judge's scores, one row per judge and link function.
 
-    Scores are additive if each is the sum of an effect of the agent and an effect of the item. Curl measures how far scores are
-    from additivity.
+    A link function (identity, probit or logit) transforms the scores. Scores are additive if each is the sum of an effect of the
+    agent and an effect of the item, and curl measures how far they are from that. The column "predictions" has the curl of the
+    scores, without transformation, that a fit of additive effects on the scale of the link predicts.
     """
     rows = []
     for judge, curl_by_link in study.curl.items():
@@ -320,7 +312,7 @@ def _make_family_row(family: FamilyShift) -> list[str]:
     description = str(family.n_agents)
     if family.judges:
         description += f", family of {' and '.join(family.judges)}"
-    was_relation_tested = family.curve_share is not None
+    was_relation_tested = family.curve_share is not None  # None with too few agents
     if was_relation_tested and not family.identifiable:
         description += ", not distinguishable from a nonlinear relation"
 

@@ -105,8 +105,8 @@ def _plan_to_json(planned: PlannedRun, forecast: PrecisionForecast | None) -> di
     """Convert a planned run to JSON: its design, its cost, the coverage of the pool, and the expected precision.
 
     The coverage contains the numbers of compared pairs of agents, and the fraction of responses that get scores. A judge gives
-    either yes-or-no answers or log-probabilities. "other_decision" is the number of calls that would give the same precision if
-    the judge gave the other kind of answer.
+    either yes-or-no answers or log-probabilities. "other_decision" has the number of calls that would give the same precision if
+    this judge gave log-probabilities in place of yes-or-no answers, or the reverse.
 
     forecast : expected half-widths of the intervals; None if they cannot be forecast
     """
@@ -114,14 +114,14 @@ def _plan_to_json(planned: PlannedRun, forecast: PrecisionForecast | None) -> di
     from youden.protocol.coverage import compute_coverage
 
     plan, max_cost = planned.plan, planned.config.max_cost
-    other_forecast = forecast_other_decision(plan, planned.judge)
+    forecast_by_other_answer_kind = forecast_other_decision(plan, planned.judge)
     return {
         "run": str(planned.folder.path),
         "judge": planned.judge.name,
         "design": plan.design,
         "dense_calls": plan.n_dense_calls,
         "expected": None if forecast is None else forecast.to_json(),
-        "other_decision": None if other_forecast is None else other_forecast.to_json(),
+        "other_decision": None if forecast_by_other_answer_kind is None else forecast_by_other_answer_kind.to_json(),
         "cost": asdict(planned.cost),
         "max_cost": max_cost,
         "calls_within_max_cost": planned.cost.count_affordable(max_cost),
@@ -317,18 +317,21 @@ def judge_command(
     _print_judged_trials(planned, result, as_json=as_json)
 
 
-def _judge_by_batch_api(planned: PlannedRun, make_options: run_options.OptionsFactory, poll: float | None) -> Verdicts:
+def _judge_by_batch_api(
+    planned: PlannedRun, make_options: run_options.OptionsFactory, poll_seconds: float | None
+) -> Verdicts:
     """Query the judge of a run by the Batch API of its provider, and wait for the answers.
 
-    poll : seconds between two requests for the status of a batch; None for the default
+    make_options : makes the options of judging from those of the command line and from the options of batches
+    poll_seconds : time between two requests for the status of a batch; None for the default
     """
     from youden.judging.scheduler.options import POLL_SECONDS, make_batch_options
     from youden.pipeline.judged_run import judge_run
 
-    seconds = POLL_SECONDS if poll is None else poll
+    poll_seconds = POLL_SECONDS if poll_seconds is None else poll_seconds
     folder = planned.folder.path / "batches"
-    batching = make_batch_options("batch", poll=seconds, on_status=output.print_note, folder=folder)
-    return judge_run(planned, make_options(batching=batching))
+    batch_options = make_batch_options("batch", poll=poll_seconds, on_status=output.print_note, folder=folder)
+    return judge_run(planned, make_options(batching=batch_options))
 
 
 def _judge_on_ray(planned: PlannedRun, make_options: run_options.OptionsFactory, workers: int | None) -> Verdicts:
@@ -361,7 +364,7 @@ def _print_judged_trials(planned: PlannedRun, verdicts: Verdicts, *, as_json: bo
         output.print_json({"run": str(folder), "judge": planned.judge.name, "calls": asdict(calls)})
         return
 
-    # empty if all costs are known
+    # empty if all costs are known; otherwise, it ends with a semicolon and a space
     uncertain_costs = output.format_uncertain_costs(verdicts.warnings)
     output.print_note(f"{uncertain_costs}{_format_calls(calls)}; next: youden fit {folder}")
 
@@ -399,6 +402,7 @@ def _import_answers(
         if imported.n_new:
             output.print_note("the cost of imported answers is not known and not included")
 
+    # with these options, judging a run only reads the stored answers
     options_without_requests = JudgingOptions(stored_only=True, log=make_options().log)
     return judge_run(planned, options_without_requests)
 

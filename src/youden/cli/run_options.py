@@ -117,15 +117,15 @@ def calls_option(help: str, *, several: bool = False) -> Callable[[Callable[...,
     """
 
     if several:
-        add_calls = click.option("--calls", callback=_parse_budgets, metavar="BUDGETS", help=help)
+        calls = click.option("--calls", callback=_parse_budgets, metavar="BUDGETS", help=help)
     else:
-        add_calls = click.option("--calls", callback=parse_budget, metavar="BUDGET", help=help)
-    add_trials = click.option("--trials", hidden=True, expose_value=False, callback=_refuse_earlier_option)
-    add_percent = click.option("--percent", hidden=True, expose_value=False, callback=_refuse_earlier_option)
+        calls = click.option("--calls", callback=parse_budget, metavar="BUDGET", help=help)
+    trials = click.option("--trials", hidden=True, expose_value=False, callback=_refuse_earlier_option)
+    percent = click.option("--percent", hidden=True, expose_value=False, callback=_refuse_earlier_option)
 
     def add_options(command: Callable[..., R]) -> Callable[..., R]:
         """Add --calls, --percent and --trials to a command."""
-        return options.add_parameters(command, [add_calls, add_percent, add_trials])
+        return options.add_parameters(command, [calls, percent, trials])
 
     return add_options
 
@@ -170,10 +170,10 @@ def config_options(*keys: str, **helps: str) -> Callable[[Callable[..., R]], Cal
         Decorator of a command.
     """
     all_keys = (*keys, *helps)
-    decorators = [_make_config_option(key, helps.get(key)) for key in all_keys]
+    option_decorators = [_make_config_option(key, helps.get(key)) for key in all_keys]
 
     def add_options(command: Callable[..., R]) -> Callable[..., R]:
-        """Add the options of all these config keys to a command."""
+        """Add the options of all config keys that `config_options` was called with to a command."""
 
         @wraps(command)
         def call_with_overrides(**arguments: object) -> R:
@@ -182,7 +182,7 @@ def config_options(*keys: str, **helps: str) -> Callable[[Callable[..., R]], Cal
             overrides = {key: value for key, value in values.items() if value is not None}
             return command(overrides=overrides, **arguments)
 
-        return options.add_parameters(call_with_overrides, decorators)
+        return options.add_parameters(call_with_overrides, option_decorators)
 
     return add_options
 
@@ -270,8 +270,8 @@ def _make_config_changes(overrides: Overrides) -> dict[str, Any]:
         changes["robust"] = False
     elif overrides.get("robust"):
         changes["trusted"] = []
-    if overrides.keys() & {"calls", "half_width"}:  # either replaces both keys of the config
-        changes = {"calls": None, "half_width": None} | changes
+    if "calls" in overrides or "half_width" in overrides:
+        changes = {"calls": None, "half_width": None} | changes  # the key that is not set is reset
     return changes
 
 

@@ -122,7 +122,10 @@ def _print_findings(findings: Sequence[Finding]) -> None:
     for number, ((slug, effect, remedy), messages) in enumerate(messages_by_kind.items(), 1):
         text = printable(_join_messages(messages))
         click.echo(f"\n{number}. {text} [{slug}]\n   {effect}\n   To do: {remedy}")
-    click.echo("" if findings else "\nNo problems found.")
+    if not findings:
+        click.echo("\nNo problems found.")
+    else:
+        click.echo()  # a blank line after the last finding
 
 
 def _join_messages(messages: Sequence[str]) -> str:
@@ -212,10 +215,8 @@ def _first_config_to_json(first_config: FirstConfig) -> dict[str, Json]:
 
     config, pool : paths of the config and of the pool
     agents, items, missing : number of agents, items and missing responses of the pool
-    used_columns, assumed, left_out, question, unused : only if a table was imported; description of the columns that were used,
-        assumptions, number of unused rows by reason, column of prompts, and unused columns
-    changes : only if the config existed before; ids of the new `agents` and `items`, number of new `repeats` (further
-        responses), and names of `changed` responses and of `removed` agents and items
+    used_columns, assumed, left_out, question, unused : only if a table was imported; see `_import_to_json`
+    changes : only if the config existed before, so that new data were merged into its pool; see `_merge_to_json`
     judge, calls, usd : estimated cost of the run
     next : command to run next
     """
@@ -239,7 +240,13 @@ def _first_config_to_json(first_config: FirstConfig) -> dict[str, Json]:
 
 
 def _import_to_json(imported: ImportedPool) -> dict[str, Json]:
-    """Convert the description of an import to the keys of the output of `init`; see `_first_config_to_json`."""
+    """Convert the description of an import to keys of the output of `init`.
+
+    used_columns, unused : description of the columns that were used, and the unused columns
+    assumed : what was assumed about the meaning of columns, in sentences
+    left_out : number of unused rows by reason
+    question : column of the prompts
+    """
     return {
         "used_columns": imported.used_columns,
         "assumed": [*imported.assumed],
@@ -250,7 +257,11 @@ def _import_to_json(imported: ImportedPool) -> dict[str, Json]:
 
 
 def _merge_to_json(merge: MergedPool) -> dict[str, Json]:
-    """Convert the changes of an existing pool to the value of "changes" in the output of `init`."""
+    """Convert the changes of an existing pool to the value of "changes" in the output of `init`.
+
+    The keys are the ids of the new `agents` and `items`, the number of new `repeats` (further responses), and the names of
+    `changed` responses and of `removed` agents and items.
+    """
     return {
         "agents": [*merge.agents],
         "items": [*merge.items],
@@ -348,12 +359,12 @@ def _list_names(names: Sequence[str]) -> str:
 def _find_next_command(first_config: FirstConfig) -> tuple[str, str]:
     """Find the command that the user should run after `youden init` has updated the pool of an existing config.
 
-    If the config has no judged run, the command runs the config. If it has a judged run, the command extends this run by one kind
-    of additions to the pool: new agents; if there are none, new items; otherwise, further responses of the agents. If nothing was
-    added to the pool, the command writes the report of the run.
+    - If the config has no judged run, the command runs the config.
+    - If the pool of a judged run has new agents, items or responses, the command extends the run by the first of these kinds.
+    - If the pool has nothing new, the command writes the report of the run.
 
-    Returns the command and a remark. The remark on an extension states its number of calls and their cost, or the reason why the
-    extension is not possible. The remark on another command is empty.
+    Returns the command and a remark: the number of calls of an extension and their cost, or the reason why it is not possible.
+    The remark on another command is empty.
     """
     merge, run = first_config.merge, first_config.run
     if run is None:
@@ -378,7 +389,7 @@ def _choose_extension(merge: MergedPool) -> str | None:
 
 
 def _describe_extension(run: RunFolder, kind: str, pool_path: str) -> str:
-    """Describe the cost of extending a run by the additions to its pool, as the remark on the next command.
+    """Describe the cost of extending a run by the additions to its pool. The text is shown next to the suggested command.
 
     The extension is planned, but nothing is sent or written.
 

@@ -42,9 +42,9 @@ class SignalInterrupt(KeyboardInterrupt):
 def raise_on_signals(format_message: Callable[[int], str]) -> Iterator[None]:
     """Raise `SignalInterrupt` on SIGTERM and SIGHUP within the `with` block; end the process at the second signal.
 
-    The main thread handles the first signal. Another thread handles the second signal: it ends the process even if the main
-    thread is blocked. Signals that are ignored, as under nohup, stay ignored. Outside the main thread, nothing is changed,
-    because Python sets signal handlers only in the main thread.
+    The main thread handles the first signal. The thread of `_run_exit_thread` handles the second one: it ends the process even if
+    the main thread is blocked. Signals that are ignored, as under nohup, stay ignored. Outside the main thread, nothing is
+    changed, because Python sets signal handlers only in the main thread.
 
     Parameters
     ----------
@@ -73,10 +73,10 @@ def _raise_interrupt(number: int, _frame: object) -> None:
 
 @contextmanager
 def _run_exit_thread(format_message: Callable[[int], str]) -> Iterator[None]:
-    """Run a thread within the `with` block that ends the process at the second stop signal.
+    """Within the `with` block, run a thread that ends the process at the second stop signal.
 
-    The thread works even if the main thread is blocked, because it learns of signals from a socket. At the first stop signal, it
-    sets the event `shutdown_started`; at the end of the block, the event is cleared.
+    The thread works even if the main thread is blocked, because it reads the numbers of signals from a socket. At the first stop
+    signal, it sets the event `shutdown_started`. At the end of the block, the event is cleared.
 
     format_message : function of the signal number that returns the message to print before the process ends
     """
@@ -116,7 +116,7 @@ def _exit_on_second_signal(receiver: socket.socket, format_message: Callable[[in
             if n_signals == 1:
                 shutdown_started.set()
             else:
-                time.sleep(WRITE_SECONDS)
+                time.sleep(WRITE_SECONDS)  # the other threads write meanwhile
                 _end_process(number, format_message(number))
 
 

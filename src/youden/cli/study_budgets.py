@@ -15,7 +15,6 @@ import click
 from youden.cli import options, output, run_options
 from youden.cli.options import Number, parse_names, parse_numbers
 from youden.progress_bar import progress_bar
-from youden.text.printable import printable
 from youden.text.tables import Table, format_decimal, make_table
 
 if TYPE_CHECKING:
@@ -29,20 +28,21 @@ if TYPE_CHECKING:
     from youden.study.replaying import RecordedAnswers
     from youden.study.sparsity import SparsityStudy
     from youden.types.pool import Json
+    from youden.types.results import ScoreKind
 
-    Groups = Callable[[RecordedAnswers], Contrast | None]
+    ContrastFinder = Callable[[RecordedAnswers], Contrast | None]
 
 
 def _holdout_options(n_seeds: int) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Return a decorator that adds --html, --json and the options of random holdouts (cells that are left out of the fit).
 
-    The command receives --top-groups and --bottom-groups as one argument `groups`. It is a function that takes the recorded
+    The command receives --top-groups and --bottom-groups as one argument `find_groups`. It is a function that takes the recorded
     answers and returns the `Contrast` of the agents of these groups. By default, the groups are those of the paper; the function
     returns None if the run does not have them.
 
     n_seeds : default number of holdouts
     """
-    decorators = (
+    option_decorators = (
         click.option("--n-seeds", type=click.IntRange(min=1), default=n_seeds, help="Number of random holdouts."),
         click.option(
             "--holdout",
@@ -77,17 +77,17 @@ def _holdout_options(n_seeds: int) -> Callable[[Callable[..., None]], Callable[.
     )
 
     def add_options(command: Callable[..., None]) -> Callable[..., None]:
-        """Add all options of `_holdout_options` to a command."""
+        """Add the options of `option_decorators` to a command, which is called with a function to find the two groups."""
 
         @wraps(command)
-        def call_with_groups(
+        def call_with_find_groups(
             *, top_groups: tuple[str, ...], bottom_groups: tuple[str, ...], **arguments: object
         ) -> None:
-            """Call the command with the function `groups` in place of the values of --top-groups and --bottom-groups."""
-            groups = partial(_find_contrast, above=top_groups, below=bottom_groups)
-            command(groups=groups, **arguments)
+            """Call the command with `find_groups` in place of the values of --top-groups and --bottom-groups."""
+            find_groups = partial(_find_contrast, above=top_groups, below=bottom_groups)
+            command(find_groups=find_groups, **arguments)
 
-        return options.add_parameters(call_with_groups, decorators)
+        return options.add_parameters(call_with_find_groups, option_decorators)
 
     return add_options
 
@@ -110,24 +110,15 @@ def _print_study(
     html: Path | None,
     as_json: bool,
 ) -> None:
-    """Print a study of one run, and write its figures to the file `html` if it is not None.
+    """Print a study of one run, and write a page with its figures.
 
-    Parameters
-    ----------
-    name : str
-        Name of the study ("baselines" or "budget") and its key in the JSON output.
-    folder : RunFolder
-        The run.
-    result : JSON value
-        Result, for the JSON output.
-    table, text : Table, iterable of str
-        Result for readers.
-    figure_arguments : tuple
-        Arguments of the function that draws the figures.
-    html : Path or None
-        File for the figures.
-    as_json : bool
-        Whether to print JSON.
+    name : name of the study ("baselines" or "budget") and its key in the JSON output
+    folder : folder of the run
+    result : result for the JSON output
+    table, text : result for readers
+    figure_arguments : arguments of the function that draws the figures of this study
+    html : file of the page; None to write none
+    as_json : whether to print `result` in place of `table` and `text`
     """
     lines = tuple(text)
     signature = folder.read_signature().text
@@ -161,7 +152,9 @@ def _print_study(
     help="Baselines to fit, separated by commas. [default: all]",
 )
 @_holdout_options(10)
-def baselines_command(*, run: Path, groups: Groups, html: Path | None, as_json: bool, **arguments: Any) -> None:
+def baselines_command(
+    *, run: Path, find_groups: ContrastFinder, html: Path | None, as_json: bool, **arguments: Any
+) -> None:
     """Compare the additive model with others on held-out cells.
 
     RUN must be dense: nearly all pairs must be answered. Reproduces Table 5 of the paper. Each model is fitted with settings
@@ -174,10 +167,10 @@ def baselines_command(*, run: Path, groups: Groups, html: Path | None, as_json: 
 
     folder = RunFolder(run)
     answers = read_dense_answers(folder)
-    contrast = groups(answers)
+    groups = find_groups(answers)
     with progress_bar() as bar:
         # `arguments` are the values of --c, --only and the options of the holdouts
-        study = study_baselines(answers, groups=contrast, progress=bar, **arguments)
+        study = study_baselines(answers, groups=groups, progress=bar, **arguments)
     _print_study(
         "baselines",
         folder,
@@ -247,7 +240,18 @@ def _make_baselines_table(study: BaselinesStudy, name: str) -> Table:
 @options.html
 @options.json
 def budget_command(
-    *, run: Path, goal: str, usd_per_call: float | None, html: Path | None, as_json: bool, **arguments: Any
+    *,
+    run: Path,
+    designs: tuple[str, ...],
+    calls: tuple[int | str, ...],
+    half_widths: tuple[float, ...],
+    n_seeds: int,
+    target: ScoreKind,
+    top: int | None,
+    goal: str,
+    usd_per_call: float | None,
+    html: Path | None,
+    as_json: bool,
 ) -> None:
     """Estimate the accuracy of each design at each number of calls.
 
@@ -268,8 +272,17 @@ def budget_command(
     answers = read_or_simulate_answers(folder, seed=0)
     price = read_usd_per_call(folder) if usd_per_call is None else usd_per_call
     with progress_bar() as bar:
-        # `arguments` are the values of --design, --calls, --half-width, --n-seeds, --target and --top
-        study = study_budget(answers, usd_per_call=price, progress=bar, **arguments)
+        study = study_budget(
+            answers,
+            designs=designs,
+            calls=calls,
+            half_widths=half_widths,
+            n_seeds=n_seeds,
+            target=target,
+            top=top,
+            usd_per_call=price,
+            progress=bar,
+        )
     for line in answers.caveats:
         output.print_note(f"note: {line}")
     _print_study(
@@ -329,7 +342,7 @@ def _format_budget_row(row: BudgetRow, *, tops: Iterable[int]) -> list[str]:
         format_decimal(row.cells, 0),
     ]
 
-    recalls = row.recalls or dict.fromkeys(tops)
+    recalls = row.recalls or dict.fromkeys(tops)  # None for each k without recalls
     accuracy = [row.rho_mean, row.rho_sd, *recalls.values(), row.coverage, row.half_width, row.regret]
     return [row.budget_label, *cost_columns, *map(format_decimal, accuracy)]
 
@@ -338,7 +351,7 @@ def _format_budget_row(row: BudgetRow, *, tops: Iterable[int]) -> list[str]:
 @options.runs
 @_holdout_options(20)
 def sparsity_command(
-    *, runs: tuple[Path, ...], groups: Groups, html: Path | None, as_json: bool, **arguments: Any
+    *, runs: tuple[Path, ...], find_groups: ContrastFinder, html: Path | None, as_json: bool, **arguments: Any
 ) -> None:
     """Estimate how few cells or calls predict held-out cells of RUNs.
 
@@ -356,22 +369,22 @@ def sparsity_command(
     results: dict[str, Json] = {}
     page_parts: list[StudyPart] = []
     for run in runs:
-        answers = read_dense_answers(RunFolder(run))
-        contrast = groups(answers)
+        folder = RunFolder(run)
+        answers = read_dense_answers(folder)
+        groups = find_groups(answers)
         with progress_bar() as bar:
             # `arguments` are the values of the options of the holdouts
-            study = study_sparsity(answers, groups=contrast, progress=bar, **arguments)
+            study = study_sparsity(answers, groups=groups, progress=bar, **arguments)
         links = compare_links(answers.scores(study.kind))
-        lines = (*describe_sparsity(study), *describe_additivity(links))
-        signature = RunFolder(run).read_signature().text
-        results[run.name] = {**sparsity_to_json(study), "summary": list(lines), "signature": signature}
+        sentences = (*describe_sparsity(study), *describe_additivity(links))
+        signature = folder.read_signature().text
+
+        results[run.name] = {**sparsity_to_json(study), "summary": list(sentences), "signature": signature}
         if html is not None:
-            page_parts.append(_make_sparsity_part(study, run.name, lines, signature))
+            page_parts.append(_make_sparsity_part(study, run.name, sentences, signature))
         if not as_json:
-            output.print_table(_make_sparsity_table(study, run.name))
-            for line in lines:
-                click.echo(printable(line))
-            output.print_note(f"signature: {signature}")
+            table = _make_sparsity_table(study, run.name)
+            output.print_text(tables=[table], lines=sentences, notes=[f"signature: {signature}"])
 
     if html is not None:
         from youden.report.pages.writing import write_study
@@ -404,7 +417,8 @@ def _make_sparsity_table(study: SparsityStudy, name: str) -> Table:
     name : name of the run, for the title
     """
     headings = ["regime", "% of all", "% of train", "calls", "unordered", "holdout RMSE", "ρ", "τ", "AUC"]
-    sides = "c" + "r" * (len(headings) - 1)  # the first column does not wrap
+    # "c" is the first column, which does not wrap; "r" aligns the other columns to the right
+    sides = "c" + "r" * (len(headings) - 1)
     rows = []
     for regime in (study.dense, *study.rows):
         cost = [

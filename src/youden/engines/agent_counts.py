@@ -36,9 +36,10 @@ class AgentCounts:
         self.n_unanswered = np.zeros(plan.n_agents, dtype=np.int64)
 
     def add(self, columns: Mapping[str, NDArray[Any]]) -> None:
-        """Add a chunk of the trials of the run.
+        """Count the unanswered paired trials of a chunk, and add the number of each agent to `n_unanswered`.
 
-        Follow-ups are not counted. They are additional trials that serve only to flag suspicious groups of agents.
+        A trial counts once for each of its two agents. Follow-ups, additional trials that serve only to flag suspicious groups
+        of agents, are not counted.
 
         columns : arrays (n_trials,) by name of the column: those of the plan, and the answers
         """
@@ -46,7 +47,8 @@ class AgentCounts:
         has_answer = columns["missing_reason"] == _ANSWERED
         is_pending = columns["missing_reason"] == _PENDING
         is_unanswered = is_paired & ~has_answer & ~is_pending
+
+        # in a pool of one or two agents, both responses are of the same agent, for which the trial counts once
         first, second = columns["first"][is_unanswered], columns["second"][is_unanswered]
-        # in a pool of one or two agents, both responses are of the same agent
         agents = np.append(first, second[second != first])
         self.n_unanswered += np.bincount(agents, minlength=len(self.n_unanswered))

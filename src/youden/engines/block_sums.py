@@ -26,8 +26,8 @@ from youden.types.results import Rates, ScoreKind, ScoreRole
 class PairSums:
     """Sums over trials by ordered pair of agents, accumulated chunk by chunk.
 
-    `own_rates`: whether each pair has its own false-positive rate, from matched independent trials. The attribute
-    `totals` holds the totals of the answers that training scores may use.
+    `own_rates`: whether each pair has its own false-positive rate (FPR), from matched independent trials. If not, only the
+    true-positive rate (TPR) is summed. The attribute `totals` holds the totals of the answers that training scores may use.
     """
 
     def __init__(self, n_agents: int, *, own_rates: bool) -> None:
@@ -67,9 +67,9 @@ class PairSums:
                 comes first.
             mean, std_error, n : mean answer over both orders, its standard error, and the number of answers (0 if none)
             significantly_better : 1 if the agent of the row is significantly better than the agent of the column, else 0
-            partners_seen : a float, not an array. A response to an item was compared with the responses of some fraction of the
-                other agents; this is the mean fraction over the compared responses. None if no response was compared.
-            own_rates : whether each pair has its own false-positive rate
+            partners_seen : a float, not an array: the fraction of the other agents with which a response was compared, as a mean
+                over all compared responses. None if no response was compared.
+            own_rates : whether FPR is the false-positive rate of the pair itself, as in the constructor
         """
         # mean over items, NaN for pairs that were never compared
         is_compared = self._n_items > 0
@@ -108,7 +108,7 @@ def _sum_by_pair(rates: Rates, selected: Bools, values: Floats | None = None) ->
     n_agents = rates.n_agents
     pair_codes = rates.first[selected] * np.int64(n_agents) + rates.second[selected]
     selected_values = None if values is None else values[selected]
-    sums = np.bincount(pair_codes, selected_values, n_agents * n_agents)
+    sums = np.bincount(pair_codes, weights=selected_values, minlength=n_agents * n_agents)
     return sums.reshape(n_agents, n_agents).astype(np.float64)
 
 
@@ -191,15 +191,7 @@ class ChunkSums:
 def compute_symmetric_scores(trials: TrialsByItem) -> Scores:
     """Compute the symmetric training scores of a run. To save time, the other sums of `ChunkSums` are not computed.
 
-    Parameters
-    ----------
-    trials : TrialsByItem
-        Trials of the run.
-
-    Returns
-    -------
-    Scores
-        One score, TPR − FPR, per observed training cell (agent, item), from trials with the agent in either position.
+    Returns one score, TPR − FPR, per observed training cell (agent, item), from trials with the agent in either position.
     """
     collector = _ScoreCollector(trials.plan, "symmetric")
     for chunk in trials.iter_rates():
@@ -221,12 +213,13 @@ def sum_by_cell(rates: Rates, values: Floats | Ids) -> Floats:
 
     values : array (n_rows,), the values to sum
     """
-    n_cells = rates.n_agents * rates.n_items
-    first_cell_codes = rates.first * np.int64(rates.n_items) + rates.item
-    second_cell_codes = rates.second * np.int64(rates.n_items) + rates.item
+    # number the cells row by row; np.int64, because the numbers may not fit in 32 bits
+    n_cells, n_items = rates.n_agents * rates.n_items, np.int64(rates.n_items)
+    first_cell_codes = rates.first * n_items + rates.item
+    second_cell_codes = rates.second * n_items + rates.item
 
-    first_sums = np.bincount(first_cell_codes, values, n_cells)
-    second_sums = np.bincount(second_cell_codes, values, n_cells)
+    first_sums = np.bincount(first_cell_codes, weights=values, minlength=n_cells)
+    second_sums = np.bincount(second_cell_codes, weights=values, minlength=n_cells)
     return np.asarray(first_sums + second_sums).reshape(rates.n_agents, rates.n_items)
 
 
@@ -292,8 +285,8 @@ class CallCounts:
         """Add all rows of a run, and count the answers that are reused from earlier runs.
 
         Trials with equal requests share one call to the judge, and only one of their rows has the cost and the duration of the
-        call. If no row has a cost, this run made no call, and the answer is reused from an earlier run. The row with the cost may
-        come after the other rows. Therefore, if any row has no cost, all rows are read a second time.
+        call. If no row with the same request has a cost or a duration, the answer is reused from an earlier run. The row with the
+        cost may come after the other rows. Therefore, if any row has no cost, all rows are read a second time.
 
         Parameters
         ----------
@@ -328,18 +321,18 @@ class CallCounts:
             of the constructor's argument `measured`
         """
         self._count_calls(columns)
-        for name in self._measured & self._sums.keys():
-            self._sums[name] += float(columns[name].sum())
+        for name in self._sums:
+            if name in self._measured:
+                self._sums[name] += float(columns[name].sum())
 
+        # a duration above 0 shows that the row has a call; without durations, reused answers are not recognized
         if "seconds" in self._measured:
             seconds = columns["seconds"]
             seconds_of_calls = seconds[seconds > 0]
             self._seconds += float(seconds_of_calls.sum())
             self._n_timed += len(seconds_of_calls)
-
-        # without durations, rows with and without a call cannot be distinguished
-        if {"seconds", "request_hash"} <= self._measured:
-            self._record_hashes_without_call(columns)
+            if "request_hash" in self._measured:
+                self._record_hashes_without_call(columns)
 
     def _count_calls(self, columns: Mapping[str, NDArray[Any]]) -> None:
         """Count the trials of a chunk of rows, and mark the responses that paired trials compare.
@@ -368,21 +361,21 @@ class CallCounts:
             hashes = columns["request_hash"][lacks_call]
             self._hashes_without_call.append(hashes[hashes != b""])
 
-    def to_facts(self, *, models: tuple[str, ...], usd_tried: float) -> CallFacts:
+    def to_facts(self, *, models: tuple[str, ...], usd_calibration: float) -> CallFacts:
         """Return the counts of all rows that were added.
 
         Parameters
         ----------
         models : tuple of str
             Models that answered.
-        usd_tried : float
+        usd_calibration : float
             USD that the calibration of the run's judge paid for answers that are used here; NaN if unknown.
 
         Returns
         -------
         CallFacts
-            Numbers of calls and of missing answers by trial type, of cells, and of tokens. `usd` includes `usd_tried`, and
-            is None if a cost is unknown. `seconds_mean` is None if no call was timed.
+            Numbers of calls and of missing answers by trial type, of cells, and of tokens. `usd` includes `usd_calibration`,
+            and is None if a cost is unknown. `seconds_mean` is None if no call was timed.
         """
         missing_paired, missing_independent, missing_self = map(_count_by_reason, self._n_calls)
         n_pending = int(self._n_calls[:, MISSING_REASONS.index("pending")].sum())
@@ -397,11 +390,11 @@ class CallCounts:
             missing_self=missing_self,
             tokens_in=int(self._sums["tokens_in"]),
             tokens_out=int(self._sums["tokens_out"]),
-            usd=or_none(usd_tried + self._sums["usd"]),
+            usd=or_none(usd_calibration + self._sums["usd"]),
             seconds_mean=self._seconds / self._n_timed if self._n_timed else None,
             models=models,
             n_reused=sum(map(len, self._hashes_without_call)),
-            usd_calibration=or_none(usd_tried),
+            usd_calibration=or_none(usd_calibration),
             n_pending=n_pending,
         )
 
@@ -422,18 +415,10 @@ def _count_by_reason(counts: Positions) -> dict[str, int]:
 
 
 def count_calls(result: Verdicts) -> CallFacts:
-    """Count the calls, tokens and costs of a run.
+    """Count the calls, tokens and costs of a run from its answers.
 
-    Parameters
-    ----------
-    result : Verdicts
-        Verdicts of the run.
-
-    Returns
-    -------
-    CallFacts
-        Numbers of calls by trial type, numbers of missing answers by reason, tokens, USD, and mean seconds per call. A quantity
-        is None if the judge did not report it.
+    Returns the numbers of calls by trial type, numbers of missing answers by reason, tokens, USD, and mean seconds per call. A
+    quantity is None if the judge did not report it.
     """
     plan = result.plan
     measured_columns = {}
@@ -444,5 +429,5 @@ def count_calls(result: Verdicts) -> CallFacts:
 
     counts = CallCounts(plan, measured_columns)
     all_columns = plan.trials.columns() | {"missing_reason": result.missing_reason} | measured_columns
-    counts.add_rows(lambda: [all_columns])  # all rows are one chunk
-    return counts.to_facts(models=result.models, usd_tried=result.usd_calibration)
+    counts.add_rows(lambda: [all_columns])  # all rows are one chunk, which `add_rows` may read twice
+    return counts.to_facts(models=result.models, usd_calibration=result.usd_calibration)

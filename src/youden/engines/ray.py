@@ -147,13 +147,13 @@ class _Worker:
     def run(self, work: Callable[[], Any], version: str, stop_event: Any) -> Any:
         """Call the function `work` on this node, and return its result.
 
-        Errors of youden are returned as results, because Ray would wrap a raised error in another error. These are a
-        YoudenError that `work` raises, and ConfigError [ray-package] if the versions of youden differ.
+        If `work` raises a YoudenError, the error is returned as the result, because Ray would wrap a raised error in another
+        error. ConfigError [ray-package] is returned if the versions of youden differ.
 
         work : function without arguments
         version : version of youden on the machine that started the run; this node must have the same version
-        stop_event : `_StopEvent`, the Ray actor that signals the workers to stop. This process then gets SIGTERM, and `work` ends
-            with IncompleteRunError [stopped].
+        stop_event : `_StopEvent`, the Ray actor that signals the workers to stop. A thread waits for this signal, and sends
+            SIGTERM to this process. `work` then ends with IncompleteRunError [stopped].
         """
         if version != __version__:
             return ConfigError(
@@ -218,13 +218,16 @@ class _WorkerGroup(Generic[T]):
         for number, worker in enumerate(self._workers, 1):
             tasks.append(asyncio.create_task(self._run_worker(number, worker)))
         monitor = asyncio.create_task(self._report_every_second())
-        stop_seconds = self._placement.grace
+        has_result = False
         try:
             result = await self._wait_for_first(tasks)
-            stop_seconds = min(stop_seconds, MAX_REMAINING_SECONDS)
+            has_result = True
         finally:
             monitor.cancel()
-            await self._stop_workers(tasks, stop_seconds)
+            grace_seconds = self._placement.grace
+            if has_result:
+                grace_seconds = min(grace_seconds, MAX_REMAINING_SECONDS)
+            await self._stop_workers(tasks, grace_seconds)
         return result
 
     async def _wait_for_first(self, tasks: Sequence[asyncio.Task[T | YoudenError]]) -> T:
@@ -258,6 +261,7 @@ class _WorkerGroup(Generic[T]):
 
         Returns the result of the work, or the YoudenError that it raised.
         """
+        # Ray returns references to future results, which asyncio can await as futures
         node_reference = worker.node_id.remote()
         result_reference = worker.run.remote(self._work, __version__, self._stop_event)
         node_id = await asyncio.wrap_future(node_reference.future())
@@ -267,7 +271,7 @@ class _WorkerGroup(Generic[T]):
         return result
 
     async def _report_every_second(self) -> None:
-        """Call `on_tick` every second, and report once how many workers wait for resources."""
+        """Call `on_tick` every second. After `PENDING_NOTICE_SECONDS`, report how many workers still wait for resources."""
         for second in count(1):
             await asyncio.sleep(1)
             self._placement.on_tick()
@@ -278,7 +282,7 @@ class _WorkerGroup(Generic[T]):
                 )
 
     async def _stop_workers(self, tasks: Sequence[asyncio.Task[Any]], seconds: float) -> None:
-        """Signal the workers to stop, and kill each worker that has not stopped in time.
+        """Signal the workers to stop, wait until they have stopped or the time is over, and end the processes of all actors.
 
         tasks : tasks that wait for the results of the workers
         seconds : time in which the workers can store the answers of calls in flight
@@ -337,7 +341,7 @@ def _connect_to_cluster(ray: Any) -> Iterator[None]:
 
     # Ray replaces the handler of SIGTERM, which is then restored
     handler = signal.getsignal(signal.SIGTERM)
-    _initialize(ray)
+    _start_connection(ray)
     try:
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, handler)
@@ -346,7 +350,7 @@ def _connect_to_cluster(ray: Any) -> Iterator[None]:
         ray.shutdown()
 
 
-def _initialize(ray: Any) -> None:
+def _start_connection(ray: Any) -> None:
     """Connect this process to the Ray cluster at RAY_ADDRESS; if this variable is not set, start a cluster on this machine.
 
     Ray's reports of its usage are turned off, unless RAY_USAGE_STATS_ENABLED is set. Only errors are logged.

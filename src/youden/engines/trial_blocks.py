@@ -244,6 +244,7 @@ class TrialsByItem:
         """
         self.n += len(columns["trial_type"])
         self.agent_counts.add(columns)
+        # follow-ups are paired trials, too, but have partitions of their own
         is_follow_up = columns["role"] == FOLLOW_UP
         if is_follow_up.any():
             self.has_follow_ups = True
@@ -286,7 +287,7 @@ class TrialsByItem:
         if votes and result.votes is not None:
             for number, votes_of_judge in enumerate(result.votes, 1):
                 columns[vote_column(number).name] = votes_of_judge
-        return cls(lambda: [columns], result.plan, directory=None, votes=votes)
+        return cls(lambda: [columns], result.plan, directory=None, votes=votes)  # all rows are one chunk
 
     def select(self, plan: Plan, select_rows: Callable[[Mapping[str, NDArray[Any]]], Bools]) -> TrialsByItem:
         """Group only some of the run's trials by item. The votes of a jury are not kept.
@@ -294,7 +295,8 @@ class TrialsByItem:
         Parameters
         ----------
         plan : Plan
-            Plan of the selected trials, with the same agents and items. Its trials are not read.
+            Plan with the same agents and items as the run, such as the first plan of an extended run. Only `select_rows` decides
+            which trials are selected; those of this plan are not read.
         select_rows : callable
             Takes a chunk of columns, a mapping of str to array (n_rows,), and returns which rows to select, as a bool
             array (n_rows,).
@@ -307,8 +309,8 @@ class TrialsByItem:
         """
         directory = None
         if self._directory is not None:
-            n_earlier = len(list(self._directory.glob("part-*")))
-            directory = self._directory / f"part-{n_earlier}"
+            n_existing = len(list(self._directory.glob("part-*")))
+            directory = self._directory / f"part-{n_existing}"
             directory.mkdir()
 
         def read_selected() -> Iterator[RowSubset]:
@@ -324,20 +326,12 @@ class TrialsByItem:
         return self._sum_independent(lambda _step, _in_complete_block: True)
 
     def false_positives_until(self, step: int) -> IndependentTotals:
-        """Sum the independent trials that were planned up to a step, without probes.
+        """Sum the independent trials that were planned up to a step, to estimate false-positive rates.
 
         Step 0 is the first plan, and each extension or round adds a step. Probes are left out because they compare unusually
         similar texts.
 
-        Parameters
-        ----------
-        step : int
-            Last step.
-
-        Returns
-        -------
-        IndependentTotals
-            Sums by agent and item, from which false-positive rates are estimated.
+        step : number of the last step
         """
         return self._sum_independent(lambda number, _in_complete_block: number <= step)
 
@@ -360,15 +354,14 @@ class TrialsByItem:
         for start, stop in self._compute_chunk_bounds(("paired",)):
             columns = self._read_trials("paired", start, stop)
             n_trials = len(columns["answer"])
-            counts_for_all = np.ones(n_trials, dtype=np.bool_)
 
-            # Only extended plans and juries have the following fields; other trials get these default values.
-            # By default, a trial belongs to the first plan, counts for both of its agents, and has no votes.
+            # only juries have votes; in a plan without extensions, all trials are of step 0, and count for both of their agents
+            all_true = np.ones(n_trials, dtype=np.bool_)
             columns.setdefault("step", np.zeros(n_trials, dtype=np.int32))
             columns.setdefault("role", np.full(n_trials, MAIN, dtype=np.int8))
+            columns.setdefault("counts_for_first", all_true)
+            columns.setdefault("counts_for_second", all_true)
             columns.setdefault("votes", np.empty((n_trials, 0)))
-            columns.setdefault("counts_for_first", counts_for_all)
-            columns.setdefault("counts_for_second", counts_for_all)
             yield ItemChunk(start, stop - start, **columns)
 
     def read_self_trials(self) -> Columns:
@@ -377,6 +370,7 @@ class TrialsByItem:
         Returns the columns item, other_item, first and answer: arrays (n_trials,). `first` is the agent. `item` and
         `other_item` are the items of its two responses; `other_item` is −1 for paired trials, which have only one item.
         """
+        # if all trials of a plan are self-trials, they are in the partitions of paired and of independent trials
         trial_kinds = ("paired", "independent") if self.plan.is_self_plan else ("self",)
         chunks: list[Columns] = []
         for start, stop in self._compute_chunk_bounds(trial_kinds):
@@ -420,7 +414,7 @@ class TrialsByItem:
     def iter_rates(self, *, with_follow_ups: bool = False) -> Iterator[RateChunk]:
         """Compute the true- and false-positive rates of all pairs of agents, one chunk of items after another.
 
-        The field `detail` of the rates, which would count independent trials by their second item, is None.
+        The second item of an independent trial is not used. Therefore, the field `detail` of the rates is None.
 
         Parameters
         ----------
@@ -463,9 +457,9 @@ class TrialsByItem:
         if self.plan.is_self_plan:
             texts = f"two responses of {agents[0]}"
 
-        remedy = "Check for templates or clones; `independent: matched` gives each pair its own rate."
-        if self.plan.independent == "matched":
-            remedy = "Check for templates or clones."
+        remedy = "Check for templates or clones."
+        if self.plan.independent != "matched":
+            remedy = "Check for templates or clones; `independent: matched` gives each pair its own rate."
         message = (
             f"False-positive alarm: {texts} on unrelated items were called the same source "
             f"{alarm.n_yes} of {alarm.n} times (all others: {alarm.rate:.1%}). {remedy}"
@@ -482,18 +476,18 @@ class TrialsByItem:
         """
         n_items = self.plan.n_items
         chunk_start = 0
-        filled = 0.0  # fraction of the chunk's capacity that its partitions take so far
+        filled_fraction = 0.0  # of the maximum size of the chunk, by the partitions that it has so far
         for first_item in range(0, n_items, self._items_per_partition):
             n_cells = self.plan.n_agents * min(self._items_per_partition, n_items - first_item)
             n_trials = sum(self._count_in_partition(trial_kind, first_item) for trial_kind in trial_kinds)
             size = max(n_cells / MAX_CELLS_PER_CHUNK, n_trials / MAX_TRIALS_PER_CHUNK)
 
             # a partition is never divided, even if it is larger than a chunk should be
-            if filled and filled + size > 1:
+            if filled_fraction and filled_fraction + size > 1:
                 yield chunk_start, first_item
                 chunk_start = first_item
-                filled = 0.0
-            filled += size
+                filled_fraction = 0.0
+            filled_fraction += size
         yield chunk_start, n_items
 
     def _compute_rate_chunk(self, start: int, stop: int, trial_kinds: Sequence[str]) -> RateChunk:
@@ -509,22 +503,22 @@ class TrialsByItem:
         with_follow_ups = "follow-up" in trial_kinds
         paired = self._read_paired(start, stop, with_follow_ups=with_follow_ups)
         if "independent" not in trial_kinds:
-            # a follow-up compares a pair on the same item again
+            # a follow-up compares two agents again on an item on which they were compared before
             has_repeated_pairs = self._has_repeated_pairs or with_follow_ups
-            rates = self._compute_true_positive_rates(paired, items, has_repeated_pairs=has_repeated_pairs)
+            rates = self._compute_tpr(paired, items, has_repeated_pairs=has_repeated_pairs)
             return RateChunk(start, rates, training_rates=rates)
 
         independent = self._read_trials("independent", start, stop)
-        rates = self._average_by_pair(paired, independent, items)
+        rates = self._compute_tpr_and_fpr(paired, independent, items)
         if not self.plan.split.n_holdout:
             return RateChunk(start, rates, training_rates=rates)
 
         training_independent = self._select_for_training(independent, start)
-        training_rates = self._average_by_pair(paired, training_independent, items)
+        training_rates = self._compute_tpr_and_fpr(paired, training_independent, items)
         return RateChunk(start, rates, training_rates=training_rates)
 
     def _read_paired(self, start: int, stop: int, *, with_follow_ups: bool) -> Columns:
-        """Read the paired trials on the items `start` to `stop` − 1 as columns, with items numbered from 0.
+        """Read the paired trials on the items `start` to `stop` − 1 as columns. Item `start` has the number 0.
 
         with_follow_ups : whether to append the follow-ups on these items
         """
@@ -557,7 +551,7 @@ class TrialsByItem:
         split = self.plan.split
         return replace(split, train=split.train[:, items], holdout=split.holdout[:, items])
 
-    def _compute_true_positive_rates(self, paired: Columns, items: slice, *, has_repeated_pairs: bool) -> Rates:
+    def _compute_tpr(self, paired: Columns, items: slice, *, has_repeated_pairs: bool) -> Rates:
         """Compute the true-positive rate of each ordered pair of agents on each item. False-positive rates are NaN.
 
         paired : columns of the paired trials on these items (result of `_read_trials`); 0 is the first of these items
@@ -565,7 +559,7 @@ class TrialsByItem:
         has_repeated_pairs : whether a pair may have several paired trials on an item
         """
         if has_repeated_pairs:
-            return self._average_by_pair(paired, independent=None, items=items)
+            return self._compute_tpr_and_fpr(paired, independent=None, items=items)
 
         # each pair has at most one trial on an item, so its true-positive rate is the answer
         answer = paired["answer"]
@@ -585,11 +579,12 @@ class TrialsByItem:
             split=self._select_split(items),
         )
 
-    def _average_by_pair(self, paired: Columns, independent: Columns | None, items: slice) -> Rates:
+    def _compute_tpr_and_fpr(self, paired: Columns, independent: Columns | None, items: slice) -> Rates:
         """Compute the true- and false-positive rate of each ordered pair of agents on each item.
 
         The true-positive rate is the mean answer to the pair's paired trials on the item. The false-positive rate is the
-        mean answer to its independent trials. `Verdicts.rates` computes these means, for a plan that has only these trials.
+        mean answer to its independent trials. To compute these means by `Verdicts.rates`, this function makes a temporary plan
+        that has only these trials.
 
         paired : columns of the paired trials (result of `_read_trials`)
         independent : columns of the independent trials; None to return NaN as false-positive rates
@@ -599,7 +594,7 @@ class TrialsByItem:
         answer = paired["answer"]
         if independent is not None:
             # Rates are grouped by the item of the first response only. The item of the second response may be outside
-            # `items`, and the plan below does not contain such items. Therefore, it is replaced by 0.
+            # `items`, which the temporary plan does not contain. Therefore, it is replaced by 0.
             second_item = np.zeros_like(independent["item"])
             independent_trials = Trials.independent(
                 independent["item"], independent["first"], independent["second"], second_item
@@ -621,9 +616,10 @@ class TrialsByItem:
         return replace(verdicts.rates(), detail=None)
 
     def _add_independent(self, columns: Mapping[str, NDArray[Any]]) -> None:
-        """Add the independent trials of a chunk of rows to `yes_counts` and to the totals of false-positive rates.
+        """Add the independent trials of a chunk of rows to the sums from which false-positive rates are estimated.
 
-        Probes are added only to `yes_counts`. They compare unusually similar responses, and would bias the false-positive rates.
+        Probes are independent trials of unusually similar responses, which would bias the false-positive rates. They are added
+        only to `yes_counts`, which serves to find agents with too many false positives.
 
         If the plan has one independent trial per paired trial ("matched"), each pair of agents gets its own false-positive
         rate. The trials, with and without an answer, are then also written to the partitions.
@@ -645,9 +641,9 @@ class TrialsByItem:
     def _add_to_rate_totals(self, columns: Mapping[str, NDArray[Any]], is_selected: Bools) -> None:
         """Add answered independent trials to the totals from which false-positive rates are estimated.
 
-        The trials are added to two attributes: `independent` has totals by item, and `_totals_by_group` has totals by group of
-        trials. Each step that added trials to the plan has two groups: its trials in complete blocks, which compare all agents of
-        the first plan, and its other trials.
+        The trials are added to two attributes: `independent` has totals by item, and `_totals_by_group` has totals by step and
+        by membership in a complete block. Steps are the first plan (0) and its extensions (1, 2, …). A complete block is a set of
+        trials that compares all agents of the first plan.
 
         columns : array (n_rows,) by name of the column: `_INDEPENDENT_COLUMNS` and, for an extended plan, the columns that
             `_get_extension_columns` reads
@@ -659,12 +655,12 @@ class TrialsByItem:
 
         extension = self._get_extension_columns(columns, is_selected)
         groups = set(zip(extension.step.tolist(), extension.in_complete_block.tolist(), strict=True))
-        for group in sorted(groups):
-            step, in_complete_block = group
+        for step, in_complete_block in sorted(groups):
             is_in_group = (extension.step == step) & (extension.in_complete_block == in_complete_block)
-            if group not in self._totals_by_group:
-                self._totals_by_group[group] = IndependentTotals(self.plan.n_agents, self.plan.n_items)
-            self._totals_by_group[group].add(
+            if (step, in_complete_block) not in self._totals_by_group:
+                new_totals = IndependentTotals(self.plan.n_agents, self.plan.n_items)
+                self._totals_by_group[step, in_complete_block] = new_totals
+            self._totals_by_group[step, in_complete_block].add(
                 first[is_in_group],
                 second[is_in_group],
                 answer[is_in_group],
@@ -675,7 +671,10 @@ class TrialsByItem:
             )
 
     def _get_extension_columns(self, columns: Mapping[str, NDArray[Any]], is_selected: Bools) -> _ExtensionColumns:
-        """Return which step added each selected trial to the plan, and for which of its agents the trial counts.
+        """Return which step added each selected trial to the plan, its block, and for which of its agents it counts.
+
+        Steps are the first plan (0) and its extensions. Trials of a plan that was never extended have step 0, are in complete
+        blocks, and count for both agents.
 
         columns : array (n_rows,) by name of the column. Only an extended plan needs "first", "second", "role", "step",
             "weight_first" and "weight_second".
@@ -684,7 +683,12 @@ class TrialsByItem:
         if not self._was_extended:
             n_selected = int(is_selected.sum())
             all_true = np.ones(n_selected, dtype=np.bool_)
-            return _ExtensionColumns(np.zeros(n_selected, dtype=np.int32), all_true, all_true, all_true)
+            return _ExtensionColumns(
+                step=np.zeros(n_selected, dtype=np.int32),
+                in_complete_block=all_true,
+                counts_for_first=all_true,
+                counts_for_second=all_true,
+            )
 
         n_anchors = get_extensions(self.plan).anchors  # anchors are the agents of the first plan
         return _ExtensionColumns(
@@ -746,8 +750,8 @@ class TrialsByItem:
         """Compute one field of the records of trials from the columns of verdicts.parquet.
 
         The field "answer" is NaN for a missing answer. The fields "counts_for_first" and "counts_for_second" state whether the
-        weight of the agent is positive. "votes" has the votes of the judges. Any other field is a copy of the column with its
-        name.
+        weights of the first and of the second agent of the trial are positive. "votes" has the votes of the judges. Any other
+        field is a copy of the column with its name.
 
         columns : columns of a chunk of rows
         name : field of `_make_record_dtype`
@@ -811,7 +815,7 @@ class TrialsByItem:
         chunks = [np.empty(0, dtype=dtype)]
         for first_item in range(start, stop, self._items_per_partition):
             name = f"{trial_kind}-{first_item}"
-            if self._partitions is None:
+            if self._partitions is None:  # the partitions are in memory, not in files
                 chunks += self._in_memory.get(name, ())
             elif (self._partitions / name).exists():
                 chunks.append(np.fromfile(self._partitions / name, dtype=dtype))
@@ -823,17 +827,9 @@ class TrialsByItem:
 
 
 def get_votes_by_judge(columns: Mapping[str, NDArray[Any]]) -> list[Floats]:
-    """Return the votes of each judge of a jury.
+    """Return the votes of each judge of a jury, one float array (n_rows,) per judge; none if the judge is not a jury.
 
-    Parameters
-    ----------
-    columns : mapping of str to array (n_rows,)
-        Columns with the names of verdicts.parquet.
-
-    Returns
-    -------
-    list of float array (n_rows,)
-        One array per judge; empty if the judge is not a jury.
+    columns : arrays (n_rows,) by name of the column in verdicts.parquet
     """
     names = (vote_column(number).name for number in count(1))
     return [columns[name] for name in takewhile(columns.__contains__, names)]
@@ -906,30 +902,27 @@ def open_trials_by_item(rows: Rows, plan: Plan, directory: Path, *, votes: bool 
 
 
 def select_paired_answers(rates: Rates) -> PairChunk:
-    """Return the answers that compare two training responses. Trials with a held-out response are left out.
+    """Return the mean answer of each ordered pair of agents on each item. Pairs with a held-out response are left out.
 
-    Parameters
-    ----------
-    rates : Rates
-        Rates of ordered pairs of agents on items.
-
-    Returns
-    -------
-    PairChunk
-        TPR of each pair on each item, weighted by the number of answered paired trials. TPR − FPR if each pair has its own FPR.
+    The value of a pair on an item is its true-positive rate (TPR, the mean of its answers). If each pair has its own
+    false-positive rate (FPR), the value is TPR − FPR. The weight is the number of answered paired trials.
     """
     is_training_cell = rates.split.train
     first_in_training = is_training_cell[rates.first, rates.item]
     second_in_training = is_training_cell[rates.second, rates.item]
-    is_used = (rates.n_paired > 0) & first_in_training & second_in_training
+    is_selected = (rates.n_paired > 0) & first_in_training & second_in_training
 
     # pairs have an FPR of their own only with matched independent trials
-    fpr = np.zeros(int(is_used.sum()))
+    fpr = np.zeros(int(is_selected.sum()))
     if rates.independent == "matched":
-        fpr = np.nan_to_num(rates.fpr[is_used])
+        fpr = np.nan_to_num(rates.fpr[is_selected])
 
-    value = rates.tpr[is_used] - fpr
-    weight = rates.n_paired[is_used].astype(np.float64)
     return PairChunk(
-        rates.first[is_used], rates.second[is_used], rates.item[is_used], value, weight, fpr, rates.n_items
+        rates.first[is_selected],
+        rates.second[is_selected],
+        rates.item[is_selected],
+        value=rates.tpr[is_selected] - fpr,
+        weight=rates.n_paired[is_selected].astype(np.float64),
+        rate=fpr,
+        n_items=rates.n_items,
     )

@@ -129,7 +129,7 @@ def fit_judged(
             model,
             abilities,
             measure_judge_rates(trials),
-            calls=counts.to_facts(models=metadata.models, usd_tried=usd_calibration),
+            calls=counts.to_facts(models=metadata.models, usd_calibration=usd_calibration),
             warnings=[
                 *metadata.warnings,
                 *trials.find_alarms(),

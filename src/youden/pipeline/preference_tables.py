@@ -67,7 +67,7 @@ def fit_preference_run(folder: RunFolder, pool: PoolSummary, judged: JudgedFiles
     counts = CallCounts(plan, metadata.measured)
     counts.add_rows(read_rows)
     usd_calibration = float("nan") if metadata.usd_calibration is None else metadata.usd_calibration
-    calls = counts.to_facts(models=metadata.models, usd_tried=usd_calibration)
+    calls = counts.to_facts(models=metadata.models, usd_calibration=usd_calibration)
     if not calls.n_answered:
         raise make_no_answers_error(calls.n_paired)
 

@@ -429,7 +429,7 @@ def _describe_shared_agents(recommendations: Sequence[Recommendation]) -> str:
     if len(shared) > 3:
         shared_names += f" and {len(shared) - 3} more"
     have_same_agents = all(agents == in_every_run for agents in agent_sets)
-    forms = {recommendation.form for recommendation in recommendations}
+    forms = {recommendation.form for recommendation in recommendations}  # "recommended" or "candidates"
     if have_same_agents and forms == {"recommended"}:
         return f"The runs agree: {shared_names}."
     if have_same_agents and len(forms) == 1:
@@ -438,9 +438,10 @@ def _describe_shared_agents(recommendations: Sequence[Recommendation]) -> str:
 
 
 def measure_curl_on_link(scores: Floats, link: str) -> Curl:
-    """Measure the curl of scores, and of the predictions of an additive fit, on the scale of a link function.
+    """Measure the curl of scores on the scale of a link function, and of the scores that a fit on this scale predicts.
 
-    Curl is the deviation from additivity: |s_ij − s_ik − s_lj + s_lk| for agents i, l and items j, k.
+    Curl is the deviation from additivity: |s_ij − s_ik − s_lj + s_lk| for agents i, l and items j, k. The predicted scores are
+    not transformed.
 
     Parameters
     ----------
@@ -473,6 +474,8 @@ def _describe_agreement(pairs: Sequence[JudgeAgreement], units: str, target: Tar
 
 def _describe_pair(pair: JudgeAgreement, units: str, target: Target) -> Iterator[str]:
     """Yield sentences on how well two judges agree on the ranking, on single answers and on significant differences.
+
+    The correlation of the rankings is compared with the highest one that the errors of both rankings allow (`max_rho`).
 
     pair : agreement of the two judges
     units : plural noun for what both judges answered, "trials" or "ordered pairs"

@@ -152,14 +152,17 @@ def study_baselines(
     chosen_cells = [_choose_cells(recorded, fold.split.train, c=c, seed=seed) for seed, fold in enumerate(folds)]
 
     def compute_measures(make_model: Callable[[], Baseline], seed: int) -> list[float]:
-        """Fit a model to the chosen cells at one seed, and measure how well it predicts the held-out cells.
+        """Fit a model to the training cells that were chosen at one seed, and measure how well it predicts the held-out cells.
+
+        `folds` has the scores of the training and the held-out cells at each seed, `chosen_cells` has a mask of the chosen ones,
+        and `groups` has the agents for the AUC.
 
         Returns one list: RMSE, ρ, τ and AUC; then the sum of squared errors on each item; then the number of squared errors on
         each item.
         """
-        fold = folds[seed]
+        fold, is_chosen = folds[seed], chosen_cells[seed]
         model = make_model()
-        observed_scores = np.where(chosen_cells[seed], fold.train, np.nan)
+        observed_scores = np.where(is_chosen, fold.train, np.nan)
         measures = fold.evaluate(model, observed_scores, groups)
         squared_error = (model.predict() - fold.held_out) ** 2  # NaN for cells that are not held out
         sums_by_item = np.nansum(squared_error, axis=0).tolist()
@@ -187,12 +190,13 @@ def _summarize_models(tables: Mapping[str, Floats]) -> tuple[BaselineRow, ...]:
     Returns one row per model. The significance of a difference in RMSE is corrected for the number of comparisons
     (Bonferroni).
     """
-    results = np.stack(list(tables.values()), axis=1)  # (n_seeds, n_models, 4 + 2 · n_items)
-    n_items = (results.shape[2] - 4) // 2
-    measures = results[:, :, :4]
-    error_sums = np.ascontiguousarray(results[:, :, 4 : 4 + n_items])
-    error_counts = np.ascontiguousarray(results[:, :, 4 + n_items :])
-    item_std_errors = _compute_item_std_error(error_sums, error_counts).tolist()
+    # split the columns into measures, sums of squared errors and their numbers, (n_seeds, n_models, n_columns) each
+    results = np.stack(list(tables.values()), axis=1)
+    measures, errors_by_item = np.split(results, [4], axis=2)
+    error_sums, error_counts = np.split(errors_by_item, 2, axis=2)
+    item_std_errors = _compute_item_std_error(
+        np.ascontiguousarray(error_sums), np.ascontiguousarray(error_counts)
+    ).tolist()
 
     # two-sided normal quantile with the error rate divided by the number of comparisons
     n_comparisons = max(len(tables) - 1, 1)
@@ -294,17 +298,9 @@ def _summarize_model(
 def describe_baselines(study: BaselinesStudy) -> tuple[str, ...]:
     """Describe which estimators predict held-out cells significantly better or worse than clipped-linear.
 
-    Parameters
-    ----------
-    study : BaselinesStudy
-        The comparison.
-
-    Returns
-    -------
-    tuple of str
-        The first sentence states the holdout rule, the share of cells and the number of seeds. The next sentences list the
-        estimators that are better than clipped-linear, those that are worse, and those that do not differ significantly. The
-        last sentence explains the standard errors.
+    The first sentence states the holdout rule, the share of cells and the number of seeds. The next sentences list the estimators
+    that are better than clipped-linear, those that are worse, and those that do not differ significantly. The last sentence
+    explains the standard errors.
     """
     n_seeds = study.coverage.n
     if n_seeds > 1:
@@ -331,6 +327,9 @@ def describe_baselines(study: BaselinesStudy) -> tuple[str, ...]:
 def _explain_differences(n_seeds: int) -> str:
     """Explain the numbers in parentheses after the name of an estimator: a difference in RMSE and its standard error.
 
+    With several holdouts, the text also states the test. The variances over items and over holdouts are added, and the
+    difference is compared with the square root of the sum, at a level that is corrected for the number of models.
+
     n_seeds : number of random holdouts; a single holdout allows no conclusion about other holdouts
     """
     explanation = (
@@ -346,18 +345,9 @@ def _explain_differences(n_seeds: int) -> str:
 
 
 def baselines_to_json(study: BaselinesStudy) -> dict[str, Json]:
-    """Convert a comparison of estimators to a JSON object.
+    """Convert a comparison of estimators to the `baselines` object of `youden study baselines --json`.
 
-    Parameters
-    ----------
-    study : BaselinesStudy
-        The comparison.
-
-    Returns
-    -------
-    dict of str to object
-        The `baselines` object of `youden study baselines --json`: the fields of the comparison, with `kind` as
-        "scores", and conclusions in sentences as "summary".
+    The object has the fields of the comparison, with `kind` as "scores", and conclusions in sentences as "summary".
     """
     facts = plain_fields(study)
     return {"scores": facts.pop("kind"), **facts, "summary": list(describe_baselines(study))}

@@ -493,8 +493,8 @@ def _measure_ranking(plan: Plan, estimate: Estimate, dense_ability: Floats) -> _
     The dense run has answers to all possible trials; the plan uses some of them.
 
     plan : plan with the trials of all rounds
-    estimate : abilities by the trials of the plan, with their intervals
-    dense_ability : float array (n_agents,), abilities by the dense run
+    estimate : abilities estimated from the trials of the plan, with their intervals
+    dense_ability : float array (n_agents,), abilities estimated from the dense run
 
     Returns the measures. One of them, the regret, is the largest dense ability minus the dense ability of the agent that the plan
     ranks first.
@@ -521,7 +521,7 @@ def _measure_ranking(plan: Plan, estimate: Estimate, dense_ability: Floats) -> _
 def _measure_intervals(estimate: Estimate, dense_ability: Floats) -> tuple[float, float]:
     """Compute the coverage and the mean half-width of the confidence intervals of a plan's abilities.
 
-    An interval covers an agent if it contains the agent's dense ability: its ability by the answers to all trials. The
+    An interval covers an agent if it contains the agent's dense ability, which is estimated from the answers to all trials. The
     mean ability of all agents is arbitrary, so it is subtracted from the intervals and from the dense abilities first.
 
     estimate : abilities by the trials of the plan, with their intervals
@@ -566,8 +566,8 @@ def estimate_abilities(result: Verdicts, *, kind: ScoreKind) -> Estimate:
         half_width = abilities.covariance.half_width()  # of the distance from the average agent
         return Estimate(abilities.ability, abilities.ability - half_width, abilities.ability + half_width)
 
-    abilities_by_trials = ranking.trial_abilities_from_verdicts(result)  # None for a plan without complete blocks
-    if abilities_by_trials is not None:
+    has_complete_blocks = ranking.trial_abilities_from_verdicts(result) is not None
+    if has_complete_blocks:
         no_bound = np.full(result.plan.n_agents, np.nan)
         return Estimate(estimate_row_abilities(result), no_bound, no_bound)
 

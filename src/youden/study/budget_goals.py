@@ -174,18 +174,8 @@ def _get_merit(row: BudgetRow, goal: Goal) -> float:
 def describe_budget(study: BudgetStudy, goal: Goal) -> tuple[str, ...]:
     """Describe the recommendation of a budget study and its limits.
 
-    Parameters
-    ----------
-    study : BudgetStudy
-        The study.
-    goal : Goal
-        The goal.
-
-    Returns
-    -------
-    tuple of str
-        The recommendation with the ceiling of ρ, then the recall and the regret of the best agents, and then the conclusions
-        that the results do not support.
+    The sentences state the recommendation with the ceiling of ρ, then the recall and the regret of the best agents, and then the
+    conclusions that the results do not support.
     """
     return (_describe_recommendation(study, goal), *_describe_recall(study, goal), *_describe_limits(study))
 
@@ -193,12 +183,13 @@ def describe_budget(study: BudgetStudy, goal: Goal) -> tuple[str, ...]:
 def _describe_recommendation(study: BudgetStudy, goal: Goal) -> str:
     """Describe the cheapest design that meets the goal or, if no design meets it, the design that comes closest to it.
 
-    The text also states a ceiling: the correlation ρ between the rankings by two halves of the items, the split-half reliability.
-    A design with a larger ρ would only reproduce the noise of these items.
+    The text also states a ceiling: the split-half reliability, which is the correlation ρ between the rankings by two halves of
+    the items. A ranking can exceed it only by reproducing the noise of these items.
     """
-    max_rho = study.halves.rho
+    split_half_rho = study.halves.rho
     ceiling = (
-        f"The ceiling of this run, ρ between the dense rankings of two disjoint halves of its items, is {max_rho:.3f}."
+        "The ceiling of this run, ρ between the dense rankings of two disjoint halves of its items, is "
+        f"{split_half_rho:.3f}."
     )
     recommendation = recommend(study, goal)
     if recommendation.row is not None:
@@ -208,7 +199,7 @@ def _describe_recommendation(study: BudgetStudy, goal: Goal) -> str:
     closest_design, closest_row = recommendation.best
     closest = _format_row(closest_design, closest_row, goal)
     text = f"No design that was studied reaches {goal}: the best is {closest}. {ceiling}"
-    is_above_ceiling = goal.measure == "rho" and goal.value > max_rho
+    is_above_ceiling = goal.measure == "rho" and goal.value > split_half_rho
     if is_above_ceiling:
         text += " The goal is above it: more calls on these items repeat their noise, so more items are needed."
     return text
@@ -218,9 +209,8 @@ def _describe_recall(study: BudgetStudy, goal: Goal) -> Iterator[str]:
     """Yield sentences on how many of the best agents the recommended design finds, and on its mean regret.
 
     If no design meets the goal, the closest design is described. The recall is the share of the k best agents that are among the
-    first k of the ranking. It is compared with a ceiling: the recall of a dense ranking by one half of the items, if the best
-    agents are selected by the other half. The regret is the ability of the best agent minus the ability of the agent that is
-    ranked first.
+    first k of the ranking. Its ceiling is the share that two dense rankings have in common, each by one half of the items. The
+    regret is the ability of the best agent minus the ability of the agent that is ranked first.
     """
     recommendation = recommend(study, goal)
     _, closest_row = recommendation.best
@@ -249,7 +239,8 @@ def _describe_limits(study: BudgetStudy) -> Iterator[str]:
     """Yield sentences on the limits of the conclusions of a study.
 
     Limits are a poor fit of the additive model, designs with few blocks or inaccurate intervals, few seeds, and designs that
-    differ in the number of independent trials.
+    differ in the number of independent trials. Half of the gain of the cyclic design over cell designs is due to its small number
+    of independent trials.
     """
     if study.r2 < MIN_R2:
         yield (

@@ -169,17 +169,19 @@ class Fold:
             If the model cannot be fitted, or a measure cannot be computed from the cells or agents that remain.
         """
         predicted = model.fit(scores).predict()
+        predictable_held_out = np.where(np.isnan(predicted), np.nan, self.held_out)
+
         ability = model.ability_
-        observed = np.where(np.isnan(predicted), np.nan, self.held_out)
-        is_common = ~(np.isnan(ability) | np.isnan(self.dense_ability))
         auc = np.nan
         if groups is not None:
             in_groups = (groups.positive | groups.negative) & ~np.isnan(ability)
             auc = ranking_auc(ability[in_groups], groups.positive[in_groups])
+
+        is_common = ~(np.isnan(ability) | np.isnan(self.dense_ability))
         common_ability = ability[is_common]
         dense_ability = self.dense_ability[is_common]
         return [
-            rmse(predicted, observed).value,
+            rmse(predicted, predictable_held_out).value,
             spearman(common_ability, dense_ability).value,
             kendall(common_ability, dense_ability).value,
             auc,
@@ -226,7 +228,7 @@ def draw_folds(
         training_scores = split_rates.training_scores(kind=kind).value
         held_out_scores = split_rates.holdout_scores(kind=kind).value
 
-        # abilities by all training cells, with which those by fewer cells are compared
+        # reference abilities, from all training cells
         dense_fit = ClippedLinear(constraint="clip").fit(training_scores)
         folds.append(Fold(split, training_scores, held_out_scores, dense_fit.ability_))
     return folds

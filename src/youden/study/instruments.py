@@ -107,7 +107,7 @@ def compare_instruments(first: RunFolder, second: RunFolder) -> InstrumentsStudy
     common = [agent for agent in by_preference if agent in by_information]
     _check_comparable(first, second, n_common=len(common))
 
-    # flag by the two significant differences from the average agent: 1 for above, −1 for below
+    # flag by the signs (by information, by preference) of the two significant differences from the average agent
     flag_by_signs = {(-1, 1): PREFERRED, (1, -1): INFORMATIVE}
     sign_by_information = _compare_with_average(by_information)
     sign_by_preference = _compare_with_average(by_preference)

@@ -19,15 +19,7 @@ def describe_shifts(shifts: JudgeShifts) -> Iterator[str]:
     model family. The shift of an agent is its yes rate by the second judge minus the yes rate that is predicted from the first
     judge's answers.
 
-    Parameters
-    ----------
-    shifts : JudgeShifts
-        Differences of the second judge from the first.
-
-    Yields
-    ------
-    str
-        A text of one or more sentences.
+    Yields texts of one or more sentences.
     """
     first, second = shifts.first_judge, shifts.second_judge
     if shifts.rho is not None and shifts.rho_seen is not None and shifts.rho_same is not None:
@@ -68,7 +60,7 @@ def _describe_rankings(
         f"the ranking by all answers of {first}; the ranking by {first} on these alone has ρ = {rho_of_first:.2f}."
     )
 
-    # replaces the interval if the shared answers allow only one order of the agents
+    # shown in place of an interval if the shared answers allow only one order of the agents
     no_interval = "none: the shared answers allow no other order"
     rho_with_interval = format_with_interval(predicted.rho, predicted.low, predicted.high, method=no_interval)
     prediction = f"If {second} answered all trials of {first}, the prediction is ρ = {rho_with_interval}."
@@ -114,13 +106,13 @@ def _describe_self_preference(judge: str, shifts: JudgeShifts) -> str:
     The sentence is the same for both judges if they are of one family.
     """
     judge_family = shifts.judge_families[judge]
-    families = ", ".join(family.family for family in shifts.families)  # families of the agents
+    families = ", ".join(shift.family for shift in shifts.families)  # families of the agents
     if judge_family is None:
         return (
             f"{judge}'s own family is unknown, so its self-preference is not tested. Set `family: …` in the judge's config, or "
             f"--family {judge}=NAME; the pool has {families}."
         )
-    shift_of_family = next((family for family in shifts.families if judge in family.judges), None)
+    shift_of_family = next((shift for shift in shifts.families if judge in shift.judges), None)
     if shift_of_family is None:
         return f"No agent that both judged is of {judge}'s family, {judge_family}; the pool has {families}."
     if len(shift_of_family.judges) > 1:
@@ -134,7 +126,7 @@ def _describe_preference(judge: str, family: FamilyShift, shifts: JudgeShifts) -
 
     A curve predicts the second judge's yes rate of each agent from the first judge's answers. The shift of a family is the
     mean distance of its agents from this curve. If the family or the set of all other agents is small, the shift is not tested,
-    because a difference between single agents could look like a preference.
+    because the shifts of single agents could then look like a preference.
 
     judge : name of the judge
     family : shift of the family of this judge, to which the other judge does not belong
@@ -183,13 +175,16 @@ def _has_too_few_agents(family: FamilyShift, shifts: JudgeShifts) -> bool:
 def _explain_confounding(family: FamilyShift, shifts: JudgeShifts) -> tuple[str, str]:
     """Explain why the shift of a family may be due to a nonlinear relation between the judges instead of a preference.
 
+    If all agents of the family are equally strong, the judges may differ only in how often they answer yes at this strength. The
+    other reason is that the abilities are imprecise.
+
     family : shift of the family, which cannot be distinguished from the effect of a nonlinear relation
     shifts : differences of the second judge from the first
 
     Returns the reason, as part of a sentence, and a sentence with the remedy.
     """
-    has_similar_agents = family.together
-    if has_similar_agents:
+    has_similar_ranks = family.together
+    if has_similar_ranks:
         reason = (
             f"its {family.n_agents} agents have similar ranks, and one judge may merely answer yes more often than the other for "
             "agents of such ranks"

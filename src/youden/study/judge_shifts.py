@@ -227,14 +227,16 @@ def _compute_family_shifts(
     names = [aligned.families[agent] for agent in shift.agents]
     family_keys = [_normalize_family_name(name) for name in names]  # None for an agent without a family
     distinct_keys = {key for key in family_keys if key}
-    level = _choose_level(distinct_keys, judge_families)
+    confidence_level = _choose_level(distinct_keys, judge_families)
 
     family_shifts = []
     for key in sorted(distinct_keys):
         is_member = np.array([agent_key == key for agent_key in family_keys])
         if not is_member.all():
             name = str(names[family_keys.index(key)])
-            family_shift = _compute_family_shift(name, shift, is_member, judge_families, rng=rng, level=level)
+            family_shift = _compute_family_shift(
+                name, shift, is_member, judge_families, rng=rng, level=confidence_level
+            )
             family_shifts.append(family_shift)
     return _adjust_p_values(family_shifts)
 
@@ -331,10 +333,9 @@ def _compute_curve_range(
 ) -> tuple[float, float]:
     """Compute the lowest and the highest shift of a family that errors of the prediction curve may cause.
 
-    The curve predicts yes rates by the second judge from abilities under the first judge. It may have two errors:
+    The curve predicts yes rates by the second judge (b) from abilities under the first judge (a). It may have two errors:
 
-    - Its shape may be wrong. The predicted difference between the family and the other agents may therefore be too large or too
-      small by the fraction `relative_error`.
+    - Its shape may be wrong, so that the predicted difference between the family and the other agents is too large or too small.
     - If the abilities under the first judge are unreliable, the curve is too flat. This shifts the family in one direction.
 
     differences : differences of the second judge from the first one
@@ -346,10 +347,13 @@ def _compute_curve_range(
     predicted_difference = abs(observed_difference - estimate.shift)
     shape_error = np.inf if np.isinf(relative_error) else relative_error * predicted_difference
 
+    # A curve that is too flat predicts too small a difference between the family and the others, at worst none at all. The shift
+    # is then the whole difference: the steepest possible slope times the difference in ability under the first judge.
     flattening_shift = 0.0
     if differences.reliability_a < MIN_RELIABILITY:
         steepest_slope = np.copysign(_compute_max_slope(differences), differences.slope)
-        flattening_shift = float(steepest_slope * _compute_gap(differences.effect_a, is_member))
+        ability_difference = _compute_gap(differences.effect_a, is_member)
+        flattening_shift = float(steepest_slope * ability_difference)
 
     lowest_shift = min(flattening_shift, 0.0) - shape_error
     highest_shift = max(flattening_shift, 0.0) + shape_error
@@ -384,9 +388,12 @@ def _compute_max_slope(shift: JudgeShift) -> float:
 
 
 def _compare_with_curve(estimate: LabelShift, curve_range: tuple[float, float]) -> int:
-    """Compare the confidence interval of a shift with the range of shifts that the shape of the curve may cause.
+    """Compare the confidence interval of a family's shift with the range of shifts that an error of the curve may cause.
 
-    curve_range : lower and upper limit of this range
+    The curve predicts yes rates by the second judge from abilities under the first judge, and a shift is the distance from it.
+
+    estimate : shift of the family, with its interval
+    curve_range : lowest and highest shift that an error of the curve may cause (result of `_compute_curve_range`)
 
     Returns 1 if the interval is above the range, −1 if it is below it, and 0 if they overlap.
     """
@@ -401,10 +408,9 @@ def _estimate_shift(
 ) -> LabelShift:
     """Estimate the shift of a family under the second judge, with a confidence interval.
 
-    A curve predicts the yes rate of each agent by the second judge from its ability under the first judge. The shift of a family
-    is the difference between the yes rates of its agents and these predictions. If the family is clustered (its agents have
-    similar abilities), errors of the abilities bias the shift, so the scores are corrected for these errors. Otherwise, the
-    scores are not corrected, because the correction adds noise.
+    The shift is the difference between the yes rates of the family's agents and the rates that a curve predicts from their
+    abilities under the first judge. It is estimated from a score vector of the fit. Errors of the abilities bias the shift of a
+    clustered family, so its vector is corrected for them (`curve.score`). For other families, the correction only adds noise.
 
     differences : differences of the second judge from the first one, with the curve
     is_member : bool array (n_agents,), agents of the family
@@ -428,12 +434,12 @@ def _estimate_shift(
 def _is_distinguishable(estimate: LabelShift, is_clustered: bool, curve_range: tuple[float, float]) -> bool:
     """Return whether the data can show if a judge favours a family, in spite of a nonlinear relation between the judges.
 
-    If the abilities by both judges have a nonlinear relation (a curve), a family of agents with similar abilities may have a
-    shift although neither judge favours it. The data can still show a preference in three cases:
+    A nonlinear relation (a curve) may cause a shift of a family although neither judge favours it. The data can still show a
+    preference in three cases:
 
     - The curve cannot cause a shift of this family.
     - The interval of the shift is outside the range of shifts that the curve may cause.
-    - The shift is not significant, the range is finite, and the agents of the family differ in ability.
+    - The shift is not significant, so there is none to explain. The range must be finite, and the agents must differ in ability.
 
     estimate : shift of the family with its interval
     is_clustered : whether the agents of the family have similar abilities
@@ -463,21 +469,14 @@ def _list_favouring_judges(judges_of_family: tuple[str, ...], judges: tuple[str,
     if sign == 0:
         return ()
     higher_rating_judge = second if sign == 1 else first
-    return judges_of_family if judges_of_family == (higher_rating_judge,) else ()
+    is_only_judge_of_family = judges_of_family == (higher_rating_judge,)
+    return (higher_rating_judge,) if is_only_judge_of_family else ()
 
 
 def correlation(first: Floats, second: Floats) -> Metric | None:
-    """Compute Spearman's ρ over the positions that are valid in both arrays.
+    """Compute Spearman's ρ, with its interval, over the positions that are valid in both arrays; None if one does not vary.
 
-    Parameters
-    ----------
-    first, second : float array (n,)
-        Values, NaN if missing.
-
-    Returns
-    -------
-    Metric or None
-        ρ with its interval; None if one of the arrays does not vary.
+    first, second : float arrays (n,), NaN for missing values
     """
     is_valid = ~(np.isnan(first) | np.isnan(second))
     try:

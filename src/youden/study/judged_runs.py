@@ -81,18 +81,7 @@ class JudgedRun:
 
 
 def read_ranked_agents(folder: RunFolder) -> dict[str, RankingRow]:
-    """Read the rows of a ranking by agent id, best first, without agents that have no ability.
-
-    Parameters
-    ----------
-    folder : RunFolder
-        Folder of a fitted run.
-
-    Returns
-    -------
-    dict of str to RankingRow
-        Row of each agent with an ability.
-    """
+    """Read the rows of the ranking of a fitted run by agent id, best first, without agents that have no ability."""
     return {row.agent: row for row in folder.read_ranking() if row.ability is not None}
 
 
@@ -243,6 +232,9 @@ class AlignedRuns:
         indices = [_index_shared(run, run_keys, agents, items) for run, run_keys in zip(runs, keys, strict=True)]
         self.scores, self.weight = _score_shared_cells(runs, indices, kind)
         self._align_answers(runs, indices)
+
+        self.families = [_find_family(runs, agent) for agent in agents]
+        self.has_extended_run = any(run.result is not None and get_extensions(run.result.plan).steps for run in runs)
         self._set_rankings(runs, target)
 
     def _align_answers(self, runs: Sequence[JudgedRun], indices: Sequence[tuple[Ids, Ids]]) -> None:
@@ -276,21 +268,19 @@ class AlignedRuns:
     def _set_rankings(self, runs: Sequence[JudgedRun], target: Target | None) -> None:
         """Set the attributes on the ranking of each run: abilities, significant differences and recommendations.
 
-        target : population for which the intervals hold; None for "these-items" if this is the target of all runs, otherwise for
-            "items-like-these"
+        target : population for which the intervals hold. If it is None, the population is "these-items" if all runs have this
+            target, and "items-like-these" if any run has another one.
         """
-        agents = self.agent_ids
-        self.families = [_find_family(runs, agent) for agent in agents]
-        self.has_extended_run = any(run.result is not None and get_extensions(run.result.plan).steps for run in runs)
         ability_lists = []
         for run in runs:
             ability_by_agent = run.abilities or {}
-            ability_lists.append([ability_by_agent.get(agent, np.nan) for agent in agents])
+            ability_lists.append([ability_by_agent.get(agent, np.nan) for agent in self.agent_ids])
         self.abilities = np.array(ability_lists)
 
-        have_these_items = all(run.target == "these-items" for run in runs)
-        self.target: Target = target or ("these-items" if have_these_items else "items-like-these")
-        differences_by_run = [_compute_differences(run, agents, self.target) for run in runs]
+        all_have_these_items = all(run.target == "these-items" for run in runs)
+        target_of_runs: Target = "these-items" if all_have_these_items else "items-like-these"
+        self.target: Target = target or target_of_runs
+        differences_by_run = [_compute_differences(run, self.agent_ids, self.target) for run in runs]
         self.significantly_better = np.stack([differences.significantly_better for differences in differences_by_run])
         self.reliability = np.array([reliability(differences) for differences in differences_by_run])
         self.recommendations = tuple(run.recommendation for run in runs)
@@ -327,6 +317,7 @@ def _check_same_pool(runs: Sequence[JudgedRun]) -> None:
             f"A comparison needs two runs or more: got {len(runs)}. Add a run of another judge.", slug="judges-few"
         )
 
+    # an extended run knows the digests of all versions of its pool
     digests = {run.digest for run in runs if run.digest is not None}
     are_versions_of_one_pool = any(digests <= run.pool_digests for run in runs)
     if len(digests) > 1 and not are_versions_of_one_pool:
@@ -341,8 +332,8 @@ def _score_shared_cells(
 ) -> tuple[Floats, Floats]:
     """Compute the scores of the agents and items that all runs share, by each run.
 
-    indices : for each run, the position of each of its agents, and of its items, among the shared ones, int arrays; −1 if an
-        agent or item is not shared
+    indices : two int arrays per run (result of `_index_shared`): the position of each agent of the run among the shared agents,
+        and the position of each item of the run among the shared items; −1 if not shared
     kind : kind of the scores, "symmetric" or "row"
 
     Returns the scores and their weights, two float arrays (n_runs, n_agents, n_items). Agents and items are the shared ones, in
@@ -419,7 +410,7 @@ def _get_item_keys(run: JudgedRun, match: MatchItems) -> tuple[str, ...]:
         last_number = re.search(r"(\d+)\D*$", item_id)
         if last_number is not None:
             keys.append(str(int(last_number.group(1))))
-    if len(set(keys)) < len(item_ids):
+    if len(set(keys)) < len(item_ids):  # an id has no number, or two ids have the same number
         raise ConfigError(
             f"The items of {run.name} cannot be matched by number: their ids do not end in unique numbers. Match them by id.",
             slug="judges-number",
@@ -475,13 +466,13 @@ def _compute_differences(run: JudgedRun, agents: tuple[str, ...], target: Target
 
 
 def _tabulate_trials(run: JudgedRun, agent_index: Ids, item_index: Ids) -> pd.DataFrame:
-    """Tabulate the answered trials of a run whose agents and items all runs share.
+    """Tabulate the answered trials of a run, without trials that have an agent or an item that not all runs share.
 
     agent_index, item_index : position of each agent and item of the run among the shared ones, `_NOT_SHARED` if it is not shared
 
     Returns a table with one row per trial and two columns: `soft`, the answer from 0 to 1, and `hard`, the same as 0 or 1. Its
-    index consists of the columns that identify a trial in every run, so that the tables of several runs can be joined. Trials
-    that compare an agent with itself are left out. The table is empty for an imported run.
+    index identifies a trial in every run, so that tables of several runs can be joined. Trials that compare an agent with itself
+    are left out. The table is empty for an imported run.
     """
     if run.result is None:
         return pd.DataFrame()
@@ -490,8 +481,8 @@ def _tabulate_trials(run: JudgedRun, agent_index: Ids, item_index: Ids) -> pd.Da
     is_answered = verdicts.missing_reason == MISSING_REASONS.index("answered")
     is_self_trial = verdicts.plan.trial_type == SELF_TRIAL
     is_other_item_shared = trial_key["other_item"] != _NOT_SHARED
-    is_used = is_answered & ~is_self_trial & is_other_item_shared
-    return _select_shared(trial_key, is_used, hard=verdicts.hard_answer, soft=verdicts.answer)
+    is_comparable = is_answered & ~is_self_trial & is_other_item_shared
+    return _select_shared(trial_key, is_comparable, hard=verdicts.hard_answer, soft=verdicts.answer)
 
 
 def _make_trial_key(plan: Plan, agent_index: Ids, item_index: Ids) -> dict[str, NDArray[np.integer]]:
@@ -509,7 +500,7 @@ def _make_trial_key(plan: Plan, agent_index: Ids, item_index: Ids) -> dict[str, 
     trials = plan.trials
     if trials.first_repeat is None:  # each agent has one response per item
         trials = trials.with_first_repeats()
-    columns = trials.columns()
+    columns = trials.columns()  # with the numbers of the repeated responses, `first_repeat` and `second_repeat`
 
     # only an independent trial has another item, that of its second response
     has_other_item = plan.other_item >= 0
@@ -528,7 +519,7 @@ def _make_trial_key(plan: Plan, agent_index: Ids, item_index: Ids) -> dict[str, 
 
 
 def _tabulate_pairs(run: JudgedRun, agent_index: Ids, item_index: Ids) -> pd.DataFrame:
-    """Tabulate the rates of a run for ordered pairs of agents on items, if all runs share the agents and the item.
+    """Tabulate the rates of a run by ordered pair of agents and item, only for agents and items that all runs share.
 
     agent_index, item_index : position of each agent and item of the run among the shared ones, `_NOT_SHARED` if it is not shared
 
@@ -564,8 +555,8 @@ def _select_shared(unit: Mapping[str, NDArray[np.integer]], mask: Bools, *, hard
 def _join_answer_tables(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """Join the answers of several runs in one table, with one row for each trial or pair that a run has answered.
 
-    tables : answers of each run, with the columns `hard` and `soft`; their indices have the same levels, which identify a
-        trial, or an ordered pair of agents and an item
+    tables : answers of each run, as 0 or 1 (column `hard`) and from 0 to 1 (`soft`); their indices have the same levels, which
+        identify a trial, or an ordered pair of agents and an item
 
     Returns a table with the same index levels and the columns hard0, soft0, hard1, soft1 and so on, numbered by run. A
     value is NaN if the run has no answer.

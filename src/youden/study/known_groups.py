@@ -59,22 +59,22 @@ def find_contrast(
     Raises
     ------
     ConfigError
-        [groups] if a group is in both sets, or if a set of other groups than the default ones has no agent.
+        [groups] if a group is in both sets, or if a set that is not the default has no agent.
     """
-    group = np.array([recorded.groups.get(agent.id) or "" for agent in recorded.pool.agents])
-    positive = np.isin(group, above)
-    negative = np.isin(group, below)
-    if (positive & negative).any():
+    group_by_position = np.array([recorded.groups.get(agent.id) or "" for agent in recorded.pool.agents])
+    is_above = np.isin(group_by_position, above)
+    is_below = np.isin(group_by_position, below)
+    if (is_above & is_below).any():
         raise ConfigError(
             f"The groups overlap: got {list(above)} and {list(below)}. Set disjoint groups.", slug="groups"
         )
-    if positive.any() and negative.any():
-        return Contrast(positive, negative)
+    if is_above.any() and is_below.any():
+        return Contrast(positive=is_above, negative=is_below)
 
     are_defaults = (tuple(above), tuple(below)) == (PAPER_ABOVE, PAPER_BELOW)
     if are_defaults:
         return None
-    choices = ", ".join(sorted({str(name) for name in group if name})) or "none"
+    choices = ", ".join(sorted({str(name) for name in group_by_position if name})) or "none"
     raise ConfigError(
         f"No agent is in {list(above)}, or none in {list(below)}. Set groups of this run: {choices}.", slug="groups"
     )
@@ -154,6 +154,6 @@ def compute_group_auc(
     ability = np.array([row.ability for row in rows], dtype=np.float64)
     low = np.array([row.low for row in rows], dtype=np.float64)
     high = np.array([row.high for row in rows], dtype=np.float64)
-    positive = np.array([row.group == above for row in rows], dtype=np.bool_)
-    auc = auc_measurement_interval(ability, positive, low=low, high=high, level=level, rng=rng)
-    return GroupAuc(above, below, int(positive.sum()), int((~positive).sum()), auc)
+    is_above = np.array([row.group == above for row in rows], dtype=np.bool_)
+    auc = auc_measurement_interval(ability, is_above, low=low, high=high, level=level, rng=rng)
+    return GroupAuc(above, below, int(is_above.sum()), int((~is_above).sum()), auc)

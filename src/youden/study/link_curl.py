@@ -30,21 +30,12 @@ def describe_additivity(links: dict[str, LinkFacts]) -> tuple[str, ...]:
 
     The curl |Δ| of two agents and two items is the deviation of their four scores from additivity.
 
-    Parameters
-    ----------
-    links : dict of str to LinkFacts
-        Curl and R² by link function; "identity" is used.
+    links : curl and R² by link function; only "identity" is used
 
-    Returns
-    -------
-    tuple of str
-        The first text states whether the median |Δ| is below .2, because the paper allows a sparse design only then. It also
-        states how much of the variance the additive model explains. If the two results disagree, or if the model explains
-        little, a second text states what follows for sparse designs.
-
-    Notes
-    -----
-    The paper's rule depends on the scale: if scores are scaled down enough, their median |Δ| is always below .2.
+    Returns one or two texts. The first text states whether the median |Δ| is below .2, because the paper allows a sparse design
+    only then. This rule depends on the scale: if scores are scaled down enough, their median |Δ| is always below .2. The first
+    text therefore also states how much of the variance the additive model explains. If the two results disagree, or if the model
+    explains little, the second text states what follows for sparse designs.
     """
     identity = links["identity"]
     if identity.median_scaled is None or identity.r2 is None:
@@ -53,12 +44,13 @@ def describe_additivity(links: dict[str, LinkFacts]) -> tuple[str, ...]:
     rule_holds = identity.median < PAPER_RULE
     result = "holds" if rule_holds else "fails"
 
-    # the median |Δ| in SDs of the scores, as a fraction of the value that scores without additive structure have
-    relative_median = identity.median_scaled / NO_STRUCTURE
+    # `NO_STRUCTURE` is the median |Δ|, in SDs of the scores, of scores that have no additive structure
+    median_in_sds = identity.median_scaled
+    relative_median = median_in_sds / NO_STRUCTURE
     sentences = [
         f"The paper's rule (a median |Δ| below {PAPER_RULE:g} allows a sparse design) {result}: the median is "
         f"{identity.median:.3f}. The rule depends on the spread of the scores. In SDs of the scores, the median is "
-        f"{identity.median_scaled:.2f}, {relative_median:.0%} of that of scores without additive structure, and ability − "
+        f"{median_in_sds:.2f}, {relative_median:.0%} of that of scores without additive structure, and ability − "
         f"difficulty explains {identity.r2:.0%} of the variance."
     ]
     if identity.r2 < MIN_R2:
@@ -76,27 +68,20 @@ MIN_PARTNER_SHARE = 0.5
 
 
 def compute_partner_share(rates: Rates, kind: ScoreKind) -> float:
-    """Compute the median share of other agents with which an agent was compared on an item.
+    """Compute the median share of other agents with which an agent was compared on an item, in [0, 1].
 
-    Parameters
-    ----------
-    rates : Rates
-        Rates of ordered pairs.
-    kind : {"symmetric", "row"}
-        Kind of the scores. Row scores use the pairs with the agent first, symmetric scores use all pairs with the agent.
+    The median is over those combinations of an agent and an item that have an answer.
 
-    Returns
-    -------
-    float
-        Share in [0, 1]. The median is over those combinations of an agent and an item that have an answer.
+    kind : kind of the scores; row scores use the pairs with the agent first, symmetric scores use all pairs with the agent
     """
     is_answered = rates.n_paired > 0
     item = rates.item[is_answered]
     scored_agents = [rates.first] if kind == "row" else [rates.first, rates.second]
 
-    # one number per combination of an agent and an item, which occurs once for each pair that is used in its score
-    combinations = [agent[is_answered].astype(np.int64) * rates.n_items + item for agent in scored_agents]
-    _, n_pairs = np.unique(np.concatenate(combinations), return_counts=True)
+    # Encode an agent and an item as one integer. The code occurs once for each pair in which the agent is scored on the item,
+    # so the number of equal codes is the number of partners.
+    cell_codes = [agent[is_answered].astype(np.int64) * rates.n_items + item for agent in scored_agents]
+    _, n_pairs = np.unique(np.concatenate(cell_codes), return_counts=True)
     if not len(n_pairs):
         return 0.0
     max_pairs = len(scored_agents) * (rates.n_agents - 1)
@@ -180,7 +165,8 @@ def _summarize_links(links: dict[str, LinkFacts], partner_share: float) -> list[
     Scores are additive if each is the sum of an agent effect and an item effect. Their curl measures the deviation from this.
 
     links : facts about the curl by link function, with an entry for "identity"
-    partner_share : result of `compute_partner_share`; nothing is concluded if it is below `MIN_PARTNER_SHARE`
+    partner_share : share of all other agents with which an agent was compared on an item, the median over agents and items;
+        nothing is concluded if it is below `MIN_PARTNER_SHARE`
     """
     if partner_share < MIN_PARTNER_SHARE:
         texts = [
@@ -189,7 +175,7 @@ def _summarize_links(links: dict[str, LinkFacts], partner_share: float) -> list[
             "dense run, or on one of a cell design."
         ]
     else:
-        text_on_paper_rule = describe_additivity(links)[0]
+        text_on_paper_rule, *_ = describe_additivity(links)  # whether the paper allows a sparse design for these scores
         texts = [*_describe_best_link(links), text_on_paper_rule]
 
     identity = links["identity"]
@@ -204,8 +190,9 @@ def _summarize_links(links: dict[str, LinkFacts], partner_share: float) -> list[
 def _describe_best_link(links: dict[str, LinkFacts]) -> Iterator[str]:
     """Yield sentences on which link function makes the scores most additive, and on how additive the scores are.
 
-    Scores are transformed by a link function (identity, probit or logit). Their curl, the deviation from additivity, is divided
-    by the standard deviation of the transformed scores. The link function with the smallest median makes scores most additive.
+    Scores are transformed by a link function (identity, probit or logit). Curl is their deviation from additivity. Each link
+    function changes the scale of the scores, so curl is compared in standard deviations (SD) of the transformed scores. The link
+    function with the smallest median makes scores most additive.
 
     links : facts about the curl by link function, with an entry for "identity"
     """

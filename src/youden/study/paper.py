@@ -392,13 +392,11 @@ def _list_missing(recorded: Mapping[Domain, RecordedAnswers], judges: JudgesStud
         if domain not in recorded:
             other_tables = ", and all of Tables 3, 5 and 6" if domain == "PubMed" else ""
             yield f"{domain}: no run given, so its rows of Tables 1, 2 and 4 are missing{other_tables}."
-    replacement = ". Pass two judges of one pool instead, with --judges RUN --judges RUN."
+    reason = "Table 6: the answers of the paper's second judge (Llama3-70b) are not public, so its column cannot be reproduced"
     if judges:
-        replacement = "; the two given judges replace it."
-    yield (
-        "Table 6: the answers of the paper's second judge (Llama3-70b) are not public, so its column cannot be reproduced"
-        + replacement
-    )
+        yield f"{reason}; the two given judges replace it."
+    else:
+        yield f"{reason}. Pass two judges of one pool instead, with --judges RUN --judges RUN."
 
 
 def _list_disagreements(

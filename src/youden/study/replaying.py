@@ -246,10 +246,11 @@ def replay(plan: Plan, recorded: RecordedAnswers) -> Verdicts:
     Verdicts
         One answer per trial in [0, 1]; missing if it is not recorded.
     """
-    index = plan.item, plan.first, plan.second
-    answer = np.where(plan.trial_type == INDEPENDENT, recorded.independent[index], recorded.paired[index])
+    cells = plan.item, plan.first, plan.second  # the answers are arrays (n_items, n_agents, n_agents)
+    answer = np.where(plan.trial_type == INDEPENDENT, recorded.independent[cells], recorded.paired[cells])
     is_unknown = np.isnan(answer)
-    missing_reason = np.where(is_unknown, MISSING_REASONS.index("not_asked"), 0).astype(np.int8)
+    answered, not_asked = MISSING_REASONS.index("answered"), MISSING_REASONS.index("not_asked")
+    missing_reason = np.where(is_unknown, not_asked, answered).astype(np.int8)
     hard_answer = np.where(is_unknown, np.nan, (answer >= 0.5).astype(np.float64))
     return Verdicts(plan, answer, hard_answer, missing_reason, judge={"name": "replay"})
 
@@ -396,8 +397,8 @@ def _predict_answers(model: ClippedLinear, std_error: Floats) -> Floats:
     difficulty_error = _estimate_difficulty_errors(model.residual_)
     difficulty = _shrink_to_mean(np.nan_to_num(model.difficulty_), difficulty_error)
 
-    # The ability θ_i of one of K agents is its effect a_i plus the mean effect of its K − 1 partners. The effects sum to 0,
-    # so a_i = (K − 1)/(K − 2)·(θ_i − mean θ).
+    # θ_i − mean θ is the effect a_i of agent i plus the mean effect of its K − 1 partners. All effects sum to 0, so the mean
+    # effect of the partners is −a_i/(K − 1). Therefore, a_i = (K − 1)/(K − 2)·(θ_i − mean θ), for K ≥ 3 (the pilot is checked).
     n_agents = len(ability)
     mean_ability = ability.mean()
     effect_scale = (n_agents - 1) / (n_agents - 2)

@@ -244,7 +244,7 @@ def _measure_regime(
     PlanError if the regime cannot be planned.
     """
     fold = folds[seed]
-    observation = _observe_regime(recorded, fold, regime, kind=kind, seed=seed)
+    observation = _simulate_observation(recorded, fold, regime, kind=kind, seed=seed)
     return _measure_fit(fold, observation, groups)
 
 
@@ -265,7 +265,8 @@ class _Costs(NamedTuple):
     calls : float
         Number of calls.
     calls_unordered : float
-        Number of calls if one call serves both cells of a pair.
+        Number of calls if each pair of agents is compared on an item in one order only, and both agents use the answer. Equal
+        to `calls` for a plan of trials, which already decides the orders.
     """
 
     share_of_all: float
@@ -281,15 +282,16 @@ class _Observation(NamedTuple):
     costs: _Costs
 
 
-def _observe_regime(
+def _simulate_observation(
     recorded: RecordedAnswers, fold: Fold, regime: Regime, *, kind: ScoreKind, seed: int
 ) -> _Observation:
-    """Simulate what a regime (a design with its options) observes, with the recorded answers of a dense run.
+    """Return the training scores that a design with some options would observe, according to a recorded dense run.
 
-    Some designs choose cells, and the scores of these cells are observed. Other designs choose single trials.
+    Some designs choose cells (an agent and an item), and the scores of these cells are observed. Other designs choose trials.
 
     recorded : answers of a dense run, from which the scores of a plan of trials are computed
-    fold : holdout that all regimes share at this seed, with the scores of all training cells
+    fold : held-out and training cells at this seed, which are the same for all designs, and the scores of the training cells
+    regime : the design and its options
     kind : kind of the scores, "symmetric" or "row"
     seed : seed of the random draws
 
@@ -328,12 +330,13 @@ def _observe_plan(plan: Plan, recorded: RecordedAnswers, kind: ScoreKind) -> _Ob
     scores = replay(plan, recorded).rates().training_scores(kind=kind)
     coverage = compute_coverage(plan)
     n_scored = float((scores.weight > 0).sum())
-    training_calls = float(coverage.calls - coverage.holdout)  # without the calls that touch a held-out cell
+    n_holdout_calls = coverage.holdout  # calls that touch a held-out cell
+    n_training_calls = float(coverage.calls - n_holdout_calls)
     costs = _Costs(
         share_of_all=n_scored / coverage.present,
         share_of_train=n_scored / coverage.train,
-        calls=training_calls,
-        calls_unordered=training_calls,  # the plan already decides which pairs are judged in both orders
+        calls=n_training_calls,
+        calls_unordered=n_training_calls,
     )
     return _Observation(scores, costs)
 
@@ -341,16 +344,18 @@ def _observe_plan(plan: Plan, recorded: RecordedAnswers, kind: ScoreKind) -> _Ob
 def _observe_cells(fold: Fold, chosen: Bools) -> _Observation:
     """Return the training scores of the chosen cells, and the cost of observing them.
 
-    To observe a cell, the agent is compared with all other agents on the item. By the holdout rule "strict", agents whose cell on
-    the item is held out are left out of these comparisons.
+    To observe a cell, its agent is compared with all other agents that responded to the item. If the holdout rule is "strict",
+    agents whose response to the item is held out are left out of these comparisons.
 
     fold : holdout, with the scores of all training cells
     chosen : bool array (n_agents, n_items), the training cells to score
     """
     split = fold.split
-    partners = split.train if split.rule == "strict" else split.train | split.holdout
-    n_ordered_pairs = count_comparisons(chosen, partners, n_partners=None, pairs="ordered")
-    n_unordered_pairs = count_comparisons(chosen, partners, n_partners=None, pairs="unordered")
+    partner_cells = split.train
+    if split.rule != "strict":
+        partner_cells = split.train | split.holdout
+    n_ordered_pairs = count_comparisons(chosen, partner_cells, n_partners=None, pairs="ordered")
+    n_unordered_pairs = count_comparisons(chosen, partner_cells, n_partners=None, pairs="unordered")
 
     n_chosen = int(chosen.sum())
     n_train = int(split.train.sum())
@@ -365,20 +370,12 @@ def _observe_cells(fold: Fold, chosen: Bools) -> _Observation:
 
 
 def describe_sparsity(study: SparsityStudy) -> tuple[str, ...]:
-    """Describe how well the paper's main regime predicts held-out cells, and how many calls it costs.
+    """Describe how well a sparse design predicts held-out scores, and how many calls it costs.
 
-    A regime is a design with its options. The main regime is the n log n design with the constant c = 1.6.
+    The sparse design is the main one of the paper: `nlogn` with the option c = 1.6, which scores 33% of the cells.
 
-    Parameters
-    ----------
-    study : SparsityStudy
-        The comparison of regimes.
-
-    Returns
-    -------
-    tuple of str
-        A sentence on the holdout rule; two sentences on the cells and the calls of the main regime, if `study` has it; and a
-        sentence for each regime that cannot be planned.
+    Returns a sentence on the holdout rule; two sentences on the cells and the calls of the sparse design, if `study` has it; and
+    a sentence for each regime (a design with its options) that cannot be planned.
     """
     if study.rule == "strict":
         effect = "no trial of a held-out cell is used in training."
@@ -386,53 +383,48 @@ def describe_sparsity(study: SparsityStudy) -> tuple[str, ...]:
         effect = "calls of held-out cells are used in their partners' scores (the paper's rule), so the holdout error is too low."
     sentences = [f"Holdout rule `{study.rule}`: {effect}"]
 
-    main_row = next((row for row in study.rows if row.label == MAIN_REGIME.label), None)
-    if main_row is not None:
-        sentences += _describe_main_regime(main_row, study.dense)
+    sparse = next((row for row in study.rows if row.label == MAIN_REGIME.label), None)
+    if sparse is not None:
+        sentences += _describe_sparse_design(sparse, study.dense)
 
     infeasible = [row for row in study.rows if row.infeasible_reason is not None]
     sentences += [f"{row.label} cannot be planned: {row.infeasible_reason}" for row in infeasible]
     return tuple(sentences)
 
 
-def _describe_main_regime(sparse: SparsityRow, dense: SparsityRow) -> Iterator[str]:
+def _describe_sparse_design(sparse: SparsityRow, dense: SparsityRow) -> Iterator[str]:
     """Yield two sentences on a sparse design: how well it predicts held-out scores, and how many calls it saves.
 
-    The dense fit uses the scores of all cells that are not held out (the training cells), and the sparse design only observes
-    some of them.
+    The dense fit uses all training cells (those that are not held out), and the sparse design only some of them. Its share of
+    the calls assumes that one call serves both agents of a pair.
 
     sparse : measures of the sparse design; all are None if it cannot be planned
     dense : measures of the dense fit
 
     A sentence is left out if one of its measures is None.
     """
-    if sparse.rmse is not None and dense.rmse is not None and sparse.rho is not None and sparse.of_all is not None:
+    share_of_all_cells, share_of_training_cells = sparse.of_all, sparse.of_train
+    if sparse.rmse is not None and dense.rmse is not None and sparse.rho is not None and share_of_all_cells is not None:
         rmse_change = sparse.rmse.mean / dense.rmse.mean - 1
         yield (
-            f"{sparse.label}: {sparse.of_all.mean:.1%} of all cells, holdout RMSE {sparse.rmse.mean:.4f} against "
+            f"{sparse.label}: {share_of_all_cells.mean:.1%} of all cells, holdout RMSE {sparse.rmse.mean:.4f} against "
             f"{dense.rmse.mean:.4f} dense ({rmse_change:+.1%}), ρ {sparse.rho.mean:.3f} to the dense training fit."
         )
-    if sparse.calls_unordered is not None and dense.calls_unordered is not None and sparse.of_train is not None:
-        share_of_calls = sparse.calls_unordered.mean / dense.calls_unordered.mean
+
+    n_calls, n_dense_calls = sparse.calls_unordered, dense.calls_unordered
+    if n_calls is not None and n_dense_calls is not None and share_of_training_cells is not None:
+        share_of_calls = n_calls.mean / n_dense_calls.mean
         yield (
-            f"A share of the cells is not the same share of the calls: {sparse.of_train.mean:.0%} of the training cells need "
-            f"{share_of_calls:.0%} of the training pairs, because a cell is compared with every other agent on its item."
+            f"A share of the cells is not the same share of the calls: {share_of_training_cells.mean:.0%} of the training cells "
+            f"need {share_of_calls:.0%} of the training pairs, because a cell is compared with every other agent on its item."
         )
 
 
 def sparsity_to_json(study: SparsityStudy) -> dict[str, Json]:
-    """Convert a comparison of regimes to a JSON object.
+    """Convert a comparison of regimes to a JSON object, the entry of one run in the output of `youden study sparsity --json`.
 
-    Parameters
-    ----------
-    study : SparsityStudy
-        The comparison of regimes.
-
-    Returns
-    -------
-    dict of str to object
-        Entry of one run in the output of `youden study sparsity --json`: the fields of the comparison, with `kind` as
-        "scores" and `rows` as "regimes", and conclusions in sentences as "summary".
+    The object has the fields of the comparison, with `kind` as "scores" and `rows` as "regimes", and conclusions in sentences as
+    "summary".
     """
     regimes: list[Json] = [_drop_missing_measures(row) for row in study.rows]
     facts = plain_fields(study) | {"dense": _drop_missing_measures(study.dense), "regimes": regimes}

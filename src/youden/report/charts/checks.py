@@ -45,14 +45,14 @@ def draw_difficulty(data: ReportData) -> Iterator[Figure]:
     if not items:
         return
 
-    interval = math.ceil(len(items) / MAX_ITEMS)  # 1 draws all items
-    drawn_items = items[::interval]
-    positions = list(range(1, len(items) + 1, interval))
+    step = math.ceil(len(items) / MAX_ITEMS)  # 1 draws all items
+    drawn_items = items[::step]
+    positions = list(range(1, len(items) + 1, step))
     frame = Frame.from_rows(drawn_items, position=positions, item="item", difficulty="difficulty", trials="n_trials")
 
     note = "Score units; 0 is the average item, +.1 costs every agent a tenth of a point."
-    if interval > 1:
-        note += f" One item in {interval} is drawn; items.csv has all."
+    if step > 1:
+        note += f" One item in {step} is drawn; items.csv has all."
     source = f"items.csv, {format_n_answers(data.summary)}"
     chart = _make_difficulty_chart()
     yield Figure("difficulty", "Difficulty of items", note, source, chart, frame=frame, height=220)

@@ -260,11 +260,12 @@ def _draw_agents(data: ReportData) -> Iterator[Figure]:
             "Tile: how often the judge found that the response of the row (read first) and that of the column answer the same "
             "item, minus the false-positive rate. Empty: not compared."
         )
-        note += _describe_bins(agents_per_tile, f"{agents_per_tile} × {agents_per_tile} agents")
+        note_on_bins = _describe_bins(agents_per_tile, f"{agents_per_tile} × {agents_per_tile} agents")
+        title = f"Agreement of agents, {description}"
         yield _draw_matrix(
             slug,
-            f"Agreement of agents, {description}",
-            note,
+            title,
+            note + note_on_bins,
             source,
             agreement,
             colour=_score_colour("TPR − FPR"),

@@ -150,7 +150,8 @@ def draw_stress_figure(stress: Stress) -> Figure:
     """Draw the rank that the best attacking agent reaches with each attack, one dot per ranking method.
 
     A stress test adds agents to a run. The added agents try to rise in the ranking without better responses. Their
-    responses are made from the responses of one agent of the run, the base agent. Attacks without a rank are left out.
+    responses are made from the responses of one agent of the run, the base agent. A dot is hollow if the attack is not detected:
+    no finding of `youden check` and no alarm about false positives names an added agent. Attacks without a rank are left out.
 
     stress : results of the stress test. They contain the rank of the best attacker by attack and ranking method, and the rank of
         the base agent without an attack.
@@ -190,6 +191,7 @@ def _make_stress_chart(stress: Stress, attack_names: list[str]) -> alt.LayerChar
         tooltip=make_tooltips("attack:N", "ranking:N", "rank:Q", "others:Q .2f", "check:N"),
     )
     opacity_scale = alt.Scale(domain=["detected", "not detected"], range=[1, 0])
+    # the colour of the outline is also the colour of the interior, which is transparent if the attack is not detected
     dots = base.mark_point(size=80, strokeWidth=2, opacity=1).encode(
         shape=alt.Shape("ranking:N", title="ranking"),
         fillOpacity=alt.FillOpacity("detected:N", title="check or alarm", scale=opacity_scale),
@@ -202,23 +204,23 @@ def _make_stress_chart(stress: Stress, attack_names: list[str]) -> alt.LayerChar
 
 
 def _make_attack_frame(results: Sequence[AttackResult]) -> Frame:
-    """Make the data of the figure that shows the ranks of agents that attack the ranking.
+    """Make the data of the figure that shows the ranks of agents that were added to attack the ranking.
 
-    results : results of the attacks, each with the rank of its best planted agent by ranking method
+    results : results of the attacks; for each ranking method, the best rank of the agents that the attack added
 
-    Returns a frame with one row per attack and ranking method. Its columns include the rank of the best planted agent; the
-    mean absolute change in the ranks of all other agents (`others`); and whether a finding of `check` or a false-positive
-    alarm names a planted agent, which means that the attack is detected.
+    Returns a frame with one row per attack and ranking method. Its columns include the best rank of the added agents (`rank`);
+    the mean absolute change in the ranks of all other agents (`others`); and whether the attack is detected: a finding of `check`
+    or a false-positive alarm names an added agent.
     """
     names = ("attack", "ranking", "rank", "others", "detected", "check")
     columns: dict[str, list[str | float]] = {name: [] for name in names}
     for result in results:
         is_detected = bool(result.check_findings or result.alarms)
-        for ranking, reached in result.ranks_after.items():
+        for ranking, rank_after in result.ranks_after.items():
             columns["attack"].append(result.attack)
             columns["ranking"].append(ranking)
-            columns["rank"].append(reached.rank)
-            columns["others"].append(reached.mean_change)
+            columns["rank"].append(rank_after.rank)
+            columns["others"].append(rank_after.mean_change)
             columns["detected"].append("detected" if is_detected else "not detected")
             columns["check"].append(", ".join(result.check_findings) or "no finding")
     return Frame.from_columns(**columns)
@@ -279,7 +281,7 @@ def _draw_recall(study: BudgetStudy) -> Figure:
 
     The best k agents are selected by all comparisons, and again by the calls of a design. The recall is the share of the agents
     in the first selection that are also in the second. For comparison, the items are divided into two halves, and the best k
-    agents are selected by each half. A dashed line per k shows the share that both selections have in common.
+    agents are selected by each half. A dashed line per k shows the share that the selections by the two halves have in common.
     """
     tooltips = make_tooltips("design:N", "top:N", "calls:Q ,.0f", "recall:Q .2f")
     chart_by_k = make_chart().encode(color=colour_by("top", "found of"), tooltip=tooltips)
@@ -414,23 +416,23 @@ def _make_error_chart(models: Sequence[str]) -> alt.LayerChart:
         tooltip=make_tooltips("model:N", "rmse:Q .4f", "rho:Q .3f"),
     )
     intervals = base.mark_rule().encode(x=alt.X("low:Q"), x2=alt.X2("high:Q"))
-    mean = alt.X("rmse:Q", title="RMSE on held-out cells (score units)", scale=alt.Scale(zero=False))
-    dots = base.mark_point(filled=True, size=60, opacity=1).encode(x=mean)
+    mean_axis = alt.X("rmse:Q", title="RMSE on held-out cells (score units)", scale=alt.Scale(zero=False))
+    dots = base.mark_point(filled=True, size=60, opacity=1).encode(x=mean_axis)
     chart: alt.LayerChart = intervals + dots
     return chart
 
 
 def _draw_means_with_errors(base: alt.Chart, mean: alt.Y, *, width: float) -> alt.LayerChart:
-    """Draw means as dots on a line, and vertical lines from column `low` to column `high` of the frame.
+    """Draw means as dots on a line, with vertical error bars from column `low` to column `high` of the frame.
 
     base : chart with the horizontal axis and the colours
     mean : vertical axis, with the column of the means
     width : width of the line in pixels
     """
     lines = base.mark_line(strokeWidth=width).encode(y=mean)
-    ranges = base.mark_rule().encode(y=alt.Y("low:Q"), y2=alt.Y2("high:Q"))
+    error_bars = base.mark_rule().encode(y=alt.Y("low:Q"), y2=alt.Y2("high:Q"))
     dots = base.mark_point(filled=True, size=60, opacity=1).encode(y=mean)
-    chart: alt.LayerChart = lines + ranges + dots
+    chart: alt.LayerChart = lines + error_bars + dots
     return chart
 
 

@@ -44,19 +44,7 @@ class TrialSource(NamedTuple):
 def open_trials(folder: RunFolder) -> TrialSource:
     """Open the trials of a judged run without reading them.
 
-    Parameters
-    ----------
-    folder : RunFolder
-        Folder of a judged run.
-
-    Returns
-    -------
-    TrialSource
-
-    Raises
-    ------
-    RunFolderError
-        If a file is missing or damaged.
+    Raises: RunFolderError if a file is missing or damaged.
     """
     plan, table = folder.open_judged_files()
     metadata = table.metadata
@@ -73,23 +61,18 @@ class Predictions:
     """float (n_items,), NaN for an item without a score."""
 
     def predict(self, agent: Ids | Positions | int, item: Ids | Positions | int | slice) -> Floats:
-        """Predict the scores of cells, clip(ability − difficulty, −1, 1).
+        """Predict the scores of cells, clip(ability − difficulty, −1, 1); NaN for agents and items without a score.
 
-        Parameters
-        ----------
-        agent : int or int array
-            Positions of agents.
-        item : int, int array or slice
-            Positions of items. A slice requires that `agent` is an int or has the shape (n_agents, 1).
+        Two arrays of the same shape give one score per element. In general, the shape of the result is the broadcast shape.
 
-        Returns
-        -------
-        float array
-            Predicted scores; NaN for agents and items without a score. The shape is the broadcast shape of `agent` and `item`:
-            two arrays of the same shape give one score per element.
+        agent : int or int array, positions of agents
+        item : int, int array or slice, positions of items; a slice requires that `agent` is an int or has the shape (n_agents, 1)
         """
         return np.clip(self.ability[agent] - self.difficulty[item], -1, 1)
 
+
+TrialCodes = NDArray[np.int64]
+"""One number per trial, which encodes its two texts, their order, and the answer; see `encode_trials`."""
 
 MAX_TEXTS = 1_500_000_000
 """Upper limit of the number of texts of a pool; 4 times its square fits in 64 bits."""
@@ -123,7 +106,7 @@ class Repeats(NamedTuple):
     """bool (n_trials,), whether the same two texts got both a yes and a no, in any order."""
 
 
-def encode_trials(columns: Mapping[str, NDArray[Any]], plan: Plan) -> Positions:
+def encode_trials(columns: Mapping[str, NDArray[Any]], plan: Plan) -> TrialCodes:
     """Encode the two texts, their order and the answer of each trial as one number, so that repeated trials can be found.
 
     Parameters
@@ -146,9 +129,14 @@ def encode_trials(columns: Mapping[str, NDArray[Any]], plan: Plan) -> Positions:
     `code >> 2` is the same for trials of the same two texts, and `code >> 1` if the texts also have the same order.
     """
     first, second = number_texts(columns, plan)
-    lower, higher = np.minimum(first, second), np.maximum(first, second)
-    n_texts = MAX_TEXTS if "first_repeat" in columns else plan.n_agents * plan.n_items
-    pair = lower * n_texts + higher
+    lower_text, higher_text = np.minimum(first, second), np.maximum(first, second)
+
+    # any bound above all numbers of texts makes the numbers of pairs unique
+    n_texts = plan.n_agents * plan.n_items
+    if "first_repeat" in columns:
+        n_texts = MAX_TEXTS  # the number of repeated responses of an agent is unknown here
+    pair = lower_text * n_texts + higher_text
+
     is_swapped = first > second
     is_yes = columns["hard_answer"] == 1
     code = 4 * pair + 2 * is_swapped + is_yes
@@ -157,21 +145,15 @@ def encode_trials(columns: Mapping[str, NDArray[Any]], plan: Plan) -> Positions:
 
 
 def number_texts(columns: Mapping[str, NDArray[Any]], plan: Plan) -> tuple[Positions, Positions]:
-    """Assign a number to both texts of each trial; equal numbers mean the same response to the same item.
+    """Assign a number to each of the two texts of each trial; equal numbers mean the same response to the same item.
 
-    The number of a text is row × n_items + item, with the rows of `Pool.all_texts`.
+    The number of a text is row × n_items + item. As in `Pool.all_texts`, the first rows are the first responses of all
+    agents, the next rows are their second responses, and so on.
 
-    Parameters
-    ----------
-    columns : mapping of str to array (n_trials,)
-        Columns of trials, named as in verdicts.parquet.
-    plan : Plan
-        Plan of the run; only its numbers of agents and items are used.
+    columns : arrays (n_trials,) by name of the column in verdicts.parquet
+    plan : plan of the run; only its numbers of agents and items are used
 
-    Returns
-    -------
-    first, second : int64 array (n_trials,)
-        Numbers of the texts that are read first and second.
+    Returns two int64 arrays (n_trials,): the numbers of the texts that are read first, and of those that are read second.
     """
     item = columns["item"]
     other_item = np.where(columns["other_item"] >= 0, columns["other_item"], item)
@@ -183,13 +165,14 @@ def number_texts(columns: Mapping[str, NDArray[Any]], plan: Plan) -> tuple[Posit
     return first_row * n_items + item, second_row * n_items + other_item
 
 
-def compare_repeats(code: Positions) -> Repeats:
+def compare_repeats(code: TrialCodes) -> Repeats:
     """Compare all answers of a judge about the same two texts, in the same and in opposite orders.
 
     Parameters
     ----------
     code : int64 array (n_trials,)
-        Codes of `encode_trials`, in the order of the run.
+        Codes of `encode_trials`, in the order of the run. The last bit of a code is the answer, the bit before it is the order
+        of the two texts, and the remaining bits are the number of the pair of texts.
 
     Returns
     -------
@@ -201,14 +184,15 @@ def compare_repeats(code: Positions) -> Repeats:
     -----
     Pairs of texts are divided into chunks, and only the trials of one chunk are sorted at a time, to save memory.
     """
-    # the smallest power of 2 that is larger than the number of full chunks
-    n_chunks = 2 ** (len(code) // TRIALS_PER_SORT).bit_length()
+    # a power of 2 that is larger than the number of full chunks: n has b bits if 2^(b − 1) ≤ n < 2^b
+    n_full_chunks = len(code) // TRIALS_PER_SORT
+    n_chunks = 2 ** n_full_chunks.bit_length()
     differ = np.zeros(len(code), dtype=np.bool_)
     retest_counts = np.zeros(2, dtype=np.int64)  # numbers of compared and of equal answers
     swapped_counts = np.zeros(2, dtype=np.int64)
     for chunk in range(n_chunks):
         unsorted_rows = _list_rows_of_chunk(code, chunk, n_chunks)
-        question = code[unsorted_rows] >> 1  # the same for trials of the same two texts in the same order
+        question = code[unsorted_rows] >> 1  # two texts in one order: the code without its last bit, the answer
         sorted_rows = unsorted_rows[np.argsort(question, kind="stable")]
 
         answers = _SortedAnswers.from_codes(code[sorted_rows])
@@ -222,7 +206,8 @@ def compare_repeats(code: Positions) -> Repeats:
 class _SortedAnswers(NamedTuple):
     """Answers of a judge, sorted by question: int64 arrays (n_answers,).
 
-    A question consists of two texts in one order. The questions about the same two texts have the numbers 2·p and 2·p + 1.
+    A question consists of two texts in one order. The questions about the two texts of pair p have the numbers 2·p and 2·p + 1.
+    Therefore, `question >> 1` is p, and sorting puts both questions about a pair next to each other.
     """
 
     question: Positions
@@ -230,14 +215,15 @@ class _SortedAnswers(NamedTuple):
     """1 for yes, 0 for no."""
 
     @classmethod
-    def from_codes(cls, codes: Positions) -> _SortedAnswers:
+    def from_codes(cls, codes: TrialCodes) -> _SortedAnswers:
         """Decode answers from codes of `encode_trials`, which are sorted by question."""
         return cls(codes >> 1, codes & 1)
 
     def count_retests(self) -> tuple[int, int]:
         """Count the pairs of adjacent answers to the same question, and how many of these pairs are equal."""
         is_repeated = self.question[1:] == self.question[:-1]
-        return _count_same(is_repeated, self.is_yes[1:] == self.is_yes[:-1])
+        is_same_answer = self.is_yes[1:] == self.is_yes[:-1]
+        return _count_pairs_and_equal_answers(is_repeated, is_same_answer)
 
     def count_pairs_in_both_orders(self) -> tuple[int, int]:
         """Count the pairs of texts that were judged in both orders, and how many of these pairs got the same answer twice.
@@ -248,11 +234,11 @@ class _SortedAnswers(NamedTuple):
         question = self.question[starts]
         is_yes = self.is_yes[starts]
 
-        # two adjacent questions are about the same pair of texts if they differ only in the last bit, their order
+        # two adjacent questions are about the same pair of texts if they differ only in the last bit, the order of the texts
         pair = question >> 1
         is_same_pair = pair[1:] == pair[:-1]
         is_same_answer = is_yes[1:] == is_yes[:-1]
-        return _count_same(is_same_pair, is_same_answer)
+        return _count_pairs_and_equal_answers(is_same_pair, is_same_answer)
 
     def have_yes_and_no(self) -> Bools:
         """Return for each answer whether its two texts, in any order, got a yes and a no: bool array (n_answers,)."""
@@ -264,13 +250,12 @@ class _SortedAnswers(NamedTuple):
         return np.repeat(has_both, n_answers)
 
 
-def _list_rows_of_chunk(code: Positions, chunk: int, n_chunks: int) -> Positions:
+def _list_rows_of_chunk(code: TrialCodes, chunk: int, n_chunks: int) -> Positions:
     """List the rows of the answered trials whose pair of texts belongs to one chunk.
 
-    The numbers of pairs are divided into chunks: pair p belongs to the chunk p modulo `n_chunks`. The trials are read in slices,
-    to save memory.
+    The pair of texts with the number p belongs to the chunk p modulo `n_chunks`. The trials are read in slices, to save memory.
 
-    code : int64 array (n_trials,), codes of `encode_trials`, from which p follows
+    code : int64 array (n_trials,), 4·p plus two bits for the order of the texts and the answer; −1 for an unanswered trial
     chunk : number of the chunk, from 0
     n_chunks : number of chunks, a power of 2
     """
@@ -291,6 +276,6 @@ def _make_agreement(counts: Positions) -> AnswerAgreement | None:
     return AnswerAgreement(n, n_same) if n else None
 
 
-def _count_same(is_pair: Bools, is_same: Bools) -> tuple[int, int]:
+def _count_pairs_and_equal_answers(is_pair: Bools, is_same_answer: Bools) -> tuple[int, int]:
     """Count the pairs of answers, and the pairs of equal answers; both arguments are bool arrays (n_adjacent,)."""
-    return int(is_pair.sum()), int((is_pair & is_same).sum())
+    return int(is_pair.sum()), int((is_pair & is_same_answer).sum())

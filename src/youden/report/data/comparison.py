@@ -243,9 +243,9 @@ def _match_agents(first: Sequence[RankedAgent], second: Sequence[RankedAgent]) -
 def _test_changes(pairs: Sequence[tuple[RankedAgent, RankedAgent]], ability: Floats) -> list[bool]:
     """Test whether each agent differs significantly between two rankings, and return one bool per agent.
 
-    In each ranking, the distance of the agent from the average agent is standardized, and the test compares the two distances.
-    If all standard errors are unknown, or if all abilities of a ranking are equal, distances cannot be compared. An agent then
-    differs if its two rank intervals do not overlap.
+    The test compares the distance of the agent from the average agent in both rankings, in units of the standard deviation of the
+    abilities in each ranking. If all standard errors are unknown, or if all abilities of a ranking are equal, distances cannot be
+    compared. An agent then differs if its two rank intervals do not overlap.
 
     pairs : row of each agent in the first and in the second ranking
     ability : float array (2, n_agents), abilities of the agents in both rankings
@@ -312,7 +312,8 @@ def _tabulate_answers(result: Verdicts, other_decision: Floats) -> Table:
         is_used = is_common & (result.plan.trial_type == trial_type)
         counts = _count_answers(result.hard_answer[is_used], other_decision[is_used])
         n_common = sum(counts)
-        n_different = counts[1] + counts[2]
+        _n_yes_yes, n_yes_no, n_no_yes, _n_no_no = counts
+        n_different = n_yes_no + n_no_yes
         percent_different = 100 * (n_different / n_common) if n_common else None
         formatted_counts = [f"{count:,}" for count in (n_common, *counts)]
         rows.append([name, *formatted_counts, format_decimal(percent_different, 1)])

@@ -41,9 +41,9 @@ class GroupLine:
     inside, across, outside : float or None
         Mean agreement of pairs within the group, of its agents with other agents, and among other agents; None if one
         of these is unknown.
-    losing_share : float or None
-        Fraction of the pool that agents that always agree must reach to rank above the group; None if the group agrees
-        less inside than across.
+    min_coalition_share : float or None
+        A coalition is a set of agents that always agree with each other. It ranks above the group if it is at least this
+        fraction of the pool. None if the group agrees less inside than across.
     correlation : float or None
         Spearman correlation of the ranking of the other agents with and without the group as partners; None if there
         are too few others.
@@ -54,8 +54,9 @@ class GroupLine:
 
     Notes
     -----
-    losing_share = (FF − FB)/((FF − FB) + (1 − FB)) for agreements FF inside and FB across: at a share p of agents
-    that always agree, and that agree with the group as the others do, (1 − p)·FF + p·FB = (1 − p)·FB + p.
+    min_coalition_share = (FF − FB)/((FF − FB) + (1 − FB)) for agreements FF inside and FB across. This is the share p at
+    which the mean agreements of the group and of the coalition are equal: (1 − p)·FF + p·FB = (1 − p)·FB + p, if the coalition
+    agrees with the group as other agents do.
     """
 
     def __init__(
@@ -82,7 +83,7 @@ class GroupLine:
         self.inside: float | None = None
         self.across: float | None = None
         self.outside: float | None = None
-        self.losing_share: float | None = None
+        self.min_coalition_share: float | None = None
         self.correlation: float | None = None
         self.most_moved: str | None = None
         self.max_change = 0
@@ -93,7 +94,7 @@ class GroupLine:
             gap = within_group - across
             self.inside, self.across = within_group, across
             self.outside = _average_agreement(pairs, is_outside, is_outside)
-            self.losing_share = gap / (gap + (1 - across)) if gap > 0 else None
+            self.min_coalition_share = gap / (gap + (1 - across)) if gap > 0 else None
         if is_member.all() or is_outside.sum() < MIN_AGENTS:
             return
 
@@ -131,16 +132,17 @@ def measure_groups(pairs: PairMeans, groups: Sequence[str | None], agents: Seque
     The influence of a group is Spearman's ρ between two rankings of the other agents: with and without the agents of the
     group as partners. It needs at least five agents outside the group.
     """
-    # the additive model predicts the agreement of a pair (row, column) as the sum of the effects of its two agents
+    # The additive model predicts the agreement of a pair (row, column) as the sum of the effects of its two agents.
+    # Without the effect of the column, each entry is an estimate of the effect of the row.
     agreement_sum = np.where(pairs.compared, pairs.mean, 0.0).sum(axis=1)
     effect = fit_pair_effects(pairs.compared.astype(np.float64), agreement_sum)
-    agreement_without_partner = pairs.mean - effect[None, :]  # the partner is the agent of the column
+    residual = pairs.mean - effect[None, :]
 
     measured_groups = []
     names_of_groups = [name for name in dict.fromkeys(groups) if name is not None]
     for group_name in names_of_groups:
         is_member = np.array([name == group_name for name in groups], dtype=np.bool_)
-        measures = GroupLine(group_name, pairs, is_member, residual=agreement_without_partner, agents=agents)
+        measures = GroupLine(group_name, pairs, is_member, residual=residual, agents=agents)
         if measures.inside is not None or measures.correlation is not None:
             measured_groups.append(measures)
     return sorted(measured_groups, key=lambda measures: measures.inside is None)
@@ -149,29 +151,21 @@ def measure_groups(pairs: PairMeans, groups: Sequence[str | None], agents: Seque
 def groups_table(lines: Sequence[GroupLine]) -> Table:
     """Tabulate the agreement of agents within and across groups, and the influence of each group on the ranking.
 
-    Parameters
-    ----------
-    lines : sequence of GroupLine
-        Measurements, one per group.
+    The table has one row per group; "–" if a value is unknown. The columns are:
 
-    Returns
-    -------
-    Table
-        One row per group; "–" if a value is unknown. The columns are:
-
-        - "inside", "across": agreement of the agents of the group with each other, and with other agents.
-        - "loses from": fraction of the pool. If at least this fraction of the agents always agreed with each other, they
-          would rank above the group.
-        - "without it", "moves most": the other agents are ranked with and without the group as partners; the correlation of
-          the two rankings, and the agent whose rank changes most, with the change.
+    - "inside", "across": agreement of the agents of the group with each other, and with other agents.
+    - "loses from": size of the smallest coalition that would rank above the group, as a percentage of the pool. A coalition is
+      a set of agents that always agree with each other.
+    - "without it": correlation of two rankings of the other agents, with and without the group as partners.
+    - "moves most": agent whose rank differs most between these rankings, with the difference.
     """
     rows = []
     for line in lines:
         inside, across = format_decimal(line.inside, 2), format_decimal(line.across, 2)
-        winning_coalition = "–" if line.losing_share is None else f"{100 * line.losing_share:.0f}%"
+        coalition = "–" if line.min_coalition_share is None else f"{100 * line.min_coalition_share:.0f}%"
         correlation = format_decimal(line.correlation, 2)
         most_moved_agent = f"{line.most_moved} ({line.max_change})" if line.max_change else "–"
-        rows.append([line.group, str(line.n_agents), inside, across, winning_coalition, correlation, most_moved_agent])
+        rows.append([line.group, str(line.n_agents), inside, across, coalition, correlation, most_moved_agent])
     headings = ["group", "agents", "inside", "across", "loses from", "without it", "moves most"]
     return Table("Group by group", headings, "lrrrrrl", rows)
 
@@ -184,10 +178,10 @@ def agreeing_fraction(pairs: PairMeans, *, min_agreement: float) -> float | None
     return float((pairs.mean[is_compared] >= min_agreement).mean())
 
 
-def _average_rows(value: Floats, used: Bools) -> Floats:
-    """Average the values with True in `used` in each row of a matrix; NaN for a row without any."""
-    n = used.sum(axis=1)
-    total = np.where(used, value, 0.0).sum(axis=1)
+def _average_rows(value: Floats, is_selected: Bools) -> Floats:
+    """Average the selected values in each row of a matrix; NaN for a row without any."""
+    n = is_selected.sum(axis=1)
+    total = np.where(is_selected, value, 0.0).sum(axis=1)
     mean: Floats = np.divide(total, n, out=np.full(len(n), np.nan), where=n > 0)
     return mean
 
@@ -197,8 +191,8 @@ def _average_agreement(pairs: PairMeans, rows: Bools, columns: Bools) -> float:
 
     NaN if no such pair was compared.
     """
-    used = pairs.compared & rows[:, None] & columns
-    return float(pairs.mean[used].mean()) if used.any() else float("nan")
+    is_selected = pairs.compared & rows[:, None] & columns
+    return float(pairs.mean[is_selected].mean()) if is_selected.any() else float("nan")
 
 
 def _spearman(x: Floats, y: Floats) -> float | None:
@@ -306,7 +300,8 @@ def _measure_flagged_group(
     members : int array (n_members,), positions of the agents of the group
     residual : float array (n_agents, n_agents), agreement minus the effects of both agents
     """
-    first, second = members[np.stack(np.triu_indices(len(members), 1))]  # each pair once
+    first_members, second_members = np.triu_indices(len(members), 1)  # each pair once
+    first, second = members[first_members], members[second_members]
     is_compared = pairs.compared[first, second]
     if not is_compared.any():
         return GroupAgreement(group, np.nan, np.nan)
@@ -380,7 +375,8 @@ def check_ranking(evidence: Evidence, summary: Summary) -> RankingChecks:
     pair_grid = PairGrid(pairs, flagged_groups, agents, ranked_agents)
 
     findings = list(_iter_check_findings(evidence, summary, pair_grid, measured_groups))
-    findings += _check_spread(agreeing_fraction(pairs, min_agreement=HIGH_AGREEMENT))
+    fraction_of_agreeing_pairs = agreeing_fraction(pairs, min_agreement=HIGH_AGREEMENT)
+    findings += _check_widespread_agreement(fraction_of_agreeing_pairs)
     findings.sort(key=lambda finding: finding.severity != "warning")
     return RankingChecks(pair_grid, tuple(measured_groups), tuple(findings))
 
@@ -519,10 +515,10 @@ def _check_group_influence(groups: Sequence[GroupLine]) -> Iterator[Finding]:
 
 
 def _check_coalitions(groups: Sequence[GroupLine]) -> Iterator[Finding]:
-    """Report how large a coalition, agents that always agree with each other, must be to rank above each group.
+    """Report for each group of agents how large a coalition must be to rank above the group.
 
-    The necessary size is the attribute `losing_share`, a fraction of the pool. It is None for a divided group, whose agents do
-    not agree more with each other than with other agents.
+    A coalition is a set of agents that always agree with each other. Its necessary size is `min_coalition_share`, a fraction of
+    the pool. The size is None for a divided group: its agents do not agree more with each other than with other agents.
 
     groups : groups with a known agreement; nothing is reported if there are none
     """
@@ -530,17 +526,22 @@ def _check_coalitions(groups: Sequence[GroupLine]) -> Iterator[Finding]:
         return
 
     sentences = []
-    united_groups = [group for group in groups if group.losing_share is not None]
+    united_groups = [group for group in groups if group.min_coalition_share is not None]
     if united_groups:
-        sizes = [f"above “{group.group}” from {group.losing_share:.0%} of the pool on" for group in united_groups]
+        sizes = [
+            f"above “{group.group}” from {group.min_coalition_share:.0%} of the pool on" for group in united_groups
+        ]
         sentences.append(f"Agents that always agree would rank {', '.join(sizes)}.")
 
-    divided_groups = [group.group for group in groups if group.losing_share is None]
+    divided_groups = [group.group for group in groups if group.min_coalition_share is None]
     if divided_groups:
         sentences.append(f"Agents of {_quote_all(divided_groups)} agree less with each other than with other agents.")
 
-    # groups whose agents agree less with each other than the agents outside of the group do
-    less_united_groups = [group.group for group in united_groups if (group.outside or 0.0) > (group.inside or 0.0)]
+    # mean agreement among the agents outside of the group, and among the agents of the group
+    def is_outside_more_united(group: GroupLine) -> bool:
+        return (group.outside or 0.0) > (group.inside or 0.0)
+
+    less_united_groups = [group.group for group in united_groups if is_outside_more_united(group)]
     if less_united_groups:
         sentences.append(
             f"At present, agents outside {_quote_all(less_united_groups)} agree more with each other than those inside."
@@ -553,7 +554,7 @@ def _quote_all(names: Sequence[str]) -> str:
     return ", ".join(f"“{name}”" for name in names)
 
 
-def _check_spread(fraction: float | None) -> Iterator[Finding]:
+def _check_widespread_agreement(fraction: float | None) -> Iterator[Finding]:
     """Report whether most pairs of agents agree on most items, so that the agents hardly differ.
 
     `fraction` is the fraction of pairs that agree on most items. If no pair was compared, it is None, and nothing is reported.

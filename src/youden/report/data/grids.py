@@ -126,7 +126,7 @@ def order_by_similarity(agreement: Floats) -> Positions:
     n_agents = len(agreement)
     if n_agents < 3:
         return np.arange(n_agents)
-    mean_agreement = 0.0 if np.isnan(agreement).all() else float(np.nanmean(np.stack([agreement, agreement.T])))
+    mean_agreement = 0.0 if np.isnan(agreement).all() else float(np.nanmean(agreement))
     distance = 1 - average_orders(agreement, default=mean_agreement)
     np.fill_diagonal(distance, 0.0)
     cluster_tree = linkage(squareform(distance, checks=False), "average")
@@ -344,7 +344,8 @@ def compute_false_positive_rates(counts: YesCounts, agent_ids: Sequence[str]) ->
     """
     agents_with_alarm = {position for alarm in counts.find_alarms() for position in alarm.agents}
 
-    # counts are (first agent, second agent), so the sum over axis 1 has the trials in which an agent comes first
+    # counts are (first agent, second agent): the sum over axis 1 has the trials in which an agent comes first, and the sum over
+    # axis 0 those in which it comes second
     n = counts.n.sum(axis=0) + counts.n.sum(axis=1)
     n_yes = counts.n_yes.sum(axis=0) + counts.n_yes.sum(axis=1)
     low, high = _compute_exact_bounds(n, n_yes)
@@ -381,8 +382,8 @@ def sample_holdout_points(evidence: Evidence) -> HoldoutPoints | None:
     if evidence.holdout is None:
         return None
 
-    # held-out cells (combinations of an agent and an item), sorted by agent
-    cells, unsorted_scores, _ = evidence.holdout.cells
+    # scores of held-out cells (combinations of an agent and an item), in a fixed order, so that the sample is reproducible
+    cells, unsorted_scores, _weights = evidence.holdout.cells
     order = cells.by_agent
     observed = unsorted_scores[order]
     predicted = evidence.predicted.predict(cells.agent[order], cells.item[order])

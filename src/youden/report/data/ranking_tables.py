@@ -39,21 +39,8 @@ def escape_controls(text: str) -> str:
 
 
 def truncate(text: str, limit: int) -> str:
-    """Truncate a text, escape its controls, and state how many characters are left out.
+    """Truncate a text to at most `limit` characters, escape its controls, and state how many characters are left out.
 
-    Parameters
-    ----------
-    text : str
-        Any text.
-    limit : int
-        Maximum number of characters to keep.
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
     >>> truncate("abcdef", 4)
     'abcd … (2 more characters)'
     """
@@ -123,6 +110,7 @@ def select_ranking(rows: Sequence[RankingRow], ranked_by: RankedBy) -> tuple[Ran
         return tuple(rows)
     selected_rows = []
     for plain_row in rows:
+        # rows of alternative rankings do not contain the other rankings, which the report also shows
         selected_row = plain_row.alternative_rankings.get(ranked_by, plain_row)
         selected_rows.append(replace(selected_row, alternative_rankings=plain_row.alternative_rankings))
     return tuple(selected_rows)
@@ -208,29 +196,23 @@ def _iter_interval_bars(rows: Sequence[RankingRow]) -> Iterator[IntervalBar | No
 def find_ties(evidence: Evidence, ranking: Sequence[RankedAgent]) -> Tied:
     """Find, for each agent, the other agents that do not differ significantly from it in ability.
 
-    Parameters
-    ----------
-    evidence : Evidence
-        Tables of the run.
-    ranking : sequence of RankedAgent
-        Ranking, best agent first.
+    evidence : tables of the run
+    ranking : ranking, best agent first
 
-    Returns
-    -------
-    dict of str to (tuple of str or None)
-        Id of an agent → ids of the other agents, in the order of the ranking; None for an agent without an interval.
+    Returns for the id of each agent the ids of these agents, in the order of the ranking; None for an agent without an interval.
     """
     position_by_agent = {agent: position for position, agent in enumerate(evidence.agent_ids)}
-    by_rank = np.array([position_by_agent[row.agent] for row in ranking], dtype=np.int64)
+    positions_by_rank = np.array([position_by_agent[row.agent] for row in ranking], dtype=np.int64)
     tied_agents: dict[str, tuple[str, ...] | None] = {}
-    for position in by_rank.tolist():
+    for position in positions_by_rank.tolist():
         agent = evidence.agent_ids[position]
         if not evidence.is_compared[position]:
             tied_agents[agent] = None
             continue
-        is_other = by_rank != position
-        is_tied = ~evidence.significant[position, by_rank] & is_other
-        tied_agents[agent] = tuple(evidence.agent_ids[tied] for tied in by_rank[is_tied].tolist())
+        differs = evidence.significant[position, positions_by_rank]
+        is_other = positions_by_rank != position
+        tied_positions = positions_by_rank[is_other & ~differs].tolist()
+        tied_agents[agent] = tuple(evidence.agent_ids[tied_position] for tied_position in tied_positions)
     return tied_agents
 
 
@@ -341,15 +323,7 @@ def disagreements_table(label: LabelFacts) -> Table:
 def rates_table(rates: RateFacts) -> Table:
     """Build a table of the agents' false-positive rates, the largest first.
 
-    Parameters
-    ----------
-    rates : RateFacts
-        False-positive rates of a run.
-
-    Returns
-    -------
-    Table
-        One row per agent: its rate, the 95% interval, which is empty if it is unknown, and the number of independent trials.
+    The columns are the rate, its 95% interval, which is empty if it is unknown, and the number of independent trials.
     """
     rows = []
     for agent_rate in rates.agents:

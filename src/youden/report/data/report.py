@@ -174,18 +174,18 @@ def iter_agent_findings(agent: str, summary: Summary, checks: RankingChecks) -> 
                 yield f"Its rank by {label.name} is {disagreement.label_low}, its rank by ability {disagreement.rank}."
 
 
-def _find_extremes(value: Floats) -> tuple[list[int], list[int]]:
+def _find_extremes(values: Floats) -> tuple[list[int], list[int]]:
     """Find the positions of the highest and of the lowest values, at most `N_EXTREMES` of each.
 
-    value : float array (n,); NaN is ignored
+    values : float array (n,); NaN is ignored
 
     Returns two lists, highest value first and lowest value first. No position is in both.
     """
-    valid = np.flatnonzero(~np.isnan(value))
-    order: Positions = valid[np.argsort(value[valid], kind="stable")]
-    n_lowest = min(N_EXTREMES, len(order) // 2)
-    n_highest = min(N_EXTREMES, len(order) - n_lowest)
-    return order[::-1][:n_highest].tolist(), order[:n_lowest].tolist()
+    valid = np.flatnonzero(~np.isnan(values))
+    ascending: Positions = valid[np.argsort(values[valid], kind="stable")]
+    n_lowest = min(N_EXTREMES, len(ascending) // 2)  # if there are few values, half of them
+    n_highest = min(N_EXTREMES, len(ascending) - n_lowest)
+    return ascending[::-1][:n_highest].tolist(), ascending[:n_lowest].tolist()
 
 
 class ReportData:

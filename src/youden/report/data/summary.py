@@ -40,9 +40,10 @@ Link = tuple[ScoreKind, str, LinkFacts]
 def links_table(links: Iterable[Link]) -> Table:
     """Tabulate the curl of scores (the deviation from an additive model), one row per link function and kind of scores.
 
-    The link function transforms the scores first. The curl is measured in rectangles: four scores of two agents on two items.
-    The table has the median and the 95% quantile over rectangles, also per standard deviation (SD) of the transformed scores,
-    and R² of the additive model. The quantiles have standard errors if only a sample of the rectangles was used.
+    The link function transforms the scores first. The curl of a rectangle, the scores s of agents i and k on items j and l, is
+    s_ij − s_il − s_kj + s_kl; it is 0 for additive scores. The columns are the median and the 95% quantile of |curl| over all
+    rectangles, these two values divided by the standard deviation (SD) of the transformed scores, and R² of the additive model.
+    The quantiles have standard errors if only a sample of the rectangles was used.
 
     links : one element per row: kind of the scores ("row" or "symmetric"), name of the link function, and statistics
     """
@@ -264,8 +265,8 @@ class Summary:
         displayed = list(choice.p_best.items())[:MAX_LISTED_AGENTS]
         probabilities = ", ".join(f"{agent} {p_best:.2f}" for agent, p_best in displayed)
         if len(choice.p_best) > len(displayed):
-            p_of_others = 1 - sum(p_best for _, p_best in displayed)
-            probabilities += f"; all others: {max(p_of_others, 0.0):.2f}"
+            p_of_others = max(1 - sum(p_best for _, p_best in displayed), 0.0)  # rounding errors can make it negative
+            probabilities += f"; all others: {p_of_others:.2f}"
         return (
             f"Probability of being the best: {probabilities}. If many agents are nearly level, the probability of the first is "
             "overstated."
@@ -289,8 +290,8 @@ class Summary:
         is_certainly_best = not selection.candidates  # no other agent may be the best
         if is_certainly_best:
             return interval
-        expected_regret = format_recognition_difference(selection.expected_regret)
-        return f"On average, {selection.agents[0]} is {expected_regret} of 100 comparisons behind the best. {interval}"
+        n_of_100_behind = format_recognition_difference(selection.expected_regret)
+        return f"On average, {selection.agents[0]} is {n_of_100_behind} of 100 comparisons behind the best. {interval}"
 
     def _format_adjusted_interval(self, selection: ChoiceFacts) -> str:
         """Format a sentence with the confidence interval of the ability of the one selected agent.
@@ -307,7 +308,7 @@ class Summary:
         return f"Adjusted for the selection of {agent}, the {selection.level:.0%} interval is {low} to {high} of 100 {unit}."
 
     @property
-    def preference(self) -> tuple[str, ...]:
+    def preference_sentences(self) -> tuple[str, ...]:
         """Sentences on position bias, ties and length of a run that asks for preferences; empty for other runs."""
         return () if self.facts.preference is None else self.facts.preference.sentences
 
@@ -377,8 +378,8 @@ class Summary:
     def percent_of_dense(self) -> float | None:
         """Number of calls in percent of the calls of the dense design, which compares all pairs of agents on all items.
 
-        If a plan has more independent than paired trials, the independent trials cost nothing, and only its paired trials
-        count. None for an imported run, and for a run of self-trials, which compare responses of the same agent.
+        If a plan has more independent than paired trials, its judge answers independent trials for free. Only the paired trials
+        then count. None for an imported run, and for a run of self-trials, which compare responses of the same agent.
         """
         calls = self.calls
         if calls is None or not calls.n_dense_calls:
@@ -388,13 +389,13 @@ class Summary:
         return 100 * n_counted / calls.n_dense_calls
 
     @property
-    def moved(self) -> tuple[str, ...]:
+    def extension_sentences(self) -> tuple[str, ...]:
         """Sentences that describe the last extension; empty if the run was never extended."""
         return () if self.facts.extension is None else describe_extension(self.facts.extension)
 
     @property
     def missing_reasons(self) -> tuple[tuple[str, int], ...]:
-        """Number of trials without an answer for each trial type and reason, as pairs (trial type and reason, number)."""
+        """Numbers of trials without an answer by trial type and reason: (("paired refused", 2), ("self-trial failed", 1))."""
         if self.calls is None:
             return ()
         by_type = (

@@ -98,7 +98,7 @@ def compute_reused_usd(folder: RunFolder) -> float | None:
     except YoudenError:
         return None
 
-    calling_judge = judge.replay_of or judge
+    calling_judge = judge.replay_of or judge  # a judge that replays stored answers names the judge that gave them
     usd = math.fsum(call_cost(calling_judge, answer.tokens_in, answer.tokens_out) for answer in completions)
     return None if math.isnan(usd) else usd
 
@@ -141,10 +141,10 @@ class JudgeQuality:
         """Add the answers of some rows."""
         is_answered = rows.columns["missing_reason"] == 0
         for trial_type in self._sums:
-            used = is_answered & (rows.columns["trial_type"] == trial_type)
-            answer, hard = rows.columns["answer"][used], rows.columns["hard_answer"][used]
-            self._sums[trial_type] += len(answer), answer.sum(), hard.sum()
-            self._is_graded |= bool((answer != hard).any())
+            is_counted = is_answered & (rows.columns["trial_type"] == trial_type)
+            answer, hard_answer = rows.columns["answer"][is_counted], rows.columns["hard_answer"][is_counted]
+            self._sums[trial_type] += len(answer), answer.sum(), hard_answer.sum()
+            self._is_graded |= bool((answer != hard_answer).any())
 
     @property
     def tpr(self) -> float | None:
@@ -182,7 +182,7 @@ TRIALS_PER_CHUNK = 65_536
 
 
 class _JudgedTrials(NamedTuple):
-    """Trials of agents, with the shortfall of their answers (see `WorstTrials`); arrays (n_trials,)."""
+    """Trials of agents, with the shortfall of their answers: how far an answer is below the expected one; arrays (n_trials,)."""
 
     agent: Positions
     """Position of the agent; a trial is listed once for each of its two agents."""
@@ -191,11 +191,11 @@ class _JudgedTrials(NamedTuple):
     row: Positions
     """Row of the trial in the run."""
     lower_text: Positions
-    """Smaller number of the two texts."""
+    """Smaller number of the two texts. Trials of the same two texts, in any order, have the same two numbers."""
     higher_text: Positions
     """Larger number of the two texts."""
     shortfall: Floats
-    """Shortfall of the answer."""
+    """Shortfall of the answer, defined in the notes of `WorstTrials`; the larger, the worse for the agent."""
 
     def select(self, index: Positions | Bools) -> _JudgedTrials:
         """Return the trials that an index array or a mask selects."""
@@ -206,7 +206,8 @@ class _JudgedTrials(NamedTuple):
 
         Among equally bad trials, a trial that shows the response of the agent first is preferred, then the earliest trial.
         """
-        # sort by agent and texts, then the worst trial first; np.lexsort uses its last key first
+        # Sort by agent and texts, then by shortfall (largest first), side (0 is first) and row.
+        # The last key of np.lexsort is the most important one.
         order = np.lexsort((self.row, self.side, -self.shortfall, self.higher_text, self.lower_text, self.agent))
         ordered = self.select(order)
 
@@ -247,6 +248,7 @@ class WorstTrials:
 
         The worst trials are those with the largest shortfall: the expected answer minus the answer.
         """
+        # a pair of texts without regard to their order: the smaller and the larger of the two numbers
         first_text, second_text = number_texts(rows.columns, self._plan)
         lower_text = np.minimum(first_text, second_text)
         higher_text = np.maximum(first_text, second_text)
@@ -257,7 +259,8 @@ class WorstTrials:
             answered = start + np.flatnonzero(is_answered[start : start + TRIALS_PER_CHUNK])
             shortfall = self._compute_shortfall(rows, answered)
 
-            # each trial is a candidate for its first and for its second agent
+            # Each trial is considered for its first agent (side 0) and for its second agent (side 1). It is a candidate if it is
+            # at least as bad as the last of the trials that are already kept for the agent.
             for side, column in enumerate(("first", "second")):
                 agent = rows.columns[column][answered]
                 is_candidate = shortfall >= self._min_shortfall[agent]
@@ -291,9 +294,10 @@ class WorstTrials:
         """
         names = ("answer", "trial_type", "item", "first", "second")
         answer, trial_type, item, first, second = (rows.columns[name][chunk] for name in names)
+
+        # p̄ + (p_i − p̄) + (p_k − p̄): both agents shift the expected answer from the mean of the item
         expected = self._predict(first, item) + self._predict(second, item) - self._item_mean[item]
-        shortfall = np.where(trial_type == INDEPENDENT, answer, 0.0)
-        return np.where(trial_type == PAIRED, expected - answer, shortfall)
+        return np.select([trial_type == PAIRED, trial_type == INDEPENDENT], [expected - answer, answer], default=0.0)
 
     def _predict(self, agent: Ids | Positions, item: Ids | Positions | int) -> Floats:
         """Predict scores of cells, with 0.5 for agents and items without a score."""
@@ -313,7 +317,8 @@ class WorstTrials:
         start_of_agent = np.searchsorted(ordered.agent, np.arange(self._plan.n_agents))
         number = np.arange(len(order)) - start_of_agent[ordered.agent]
 
-        # a later trial must be at least as bad as the last one that is kept
+        # An agent with enough trials needs no trial that is better than its last one that is kept.
+        # For the other agents, the minimum stays −∞.
         last_kept = ordered.select(number == N_WORST_TRIALS - 1)
         self._min_shortfall[last_kept.agent] = last_kept.shortfall
         self._trials = ordered.select(number < N_WORST_TRIALS)
@@ -411,8 +416,9 @@ class TrialReading:
             return [b""] * len(rows)
         hash_by_row: dict[int, bytes] = {}
         for block, block_rows in self._group_by_block(rows):
-            block_hashes = block.read_request_hashes(np.array(block_rows) - block.start)
-            hash_by_row |= zip(block_rows, block_hashes, strict=True)
+            positions_in_block = np.array(block_rows) - block.start
+            block_hashes = block.read_request_hashes(positions_in_block)
+            hash_by_row.update(zip(block_rows, block_hashes, strict=True))
         return [hash_by_row[row] for row in rows]
 
     def _group_by_block(self, rows: Sequence[int]) -> list[tuple[VerdictChunk, list[int]]]:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from youden.data.folder.table_columns import TRIAL_TYPES
 from youden.report.data.answer_blocks import compare_repeats, encode_trials
 from youden.types import INDEPENDENT, MISSING_REASONS, PAIRED, Plan, Verdicts
-from youden.types.pool import Bools, Codes, Floats, Ids, Positions, freeze
+from youden.types.pool import Bools, Codes, Floats, Ids, Positions, freeze, or_none
 
 Kind = Literal["independent yes", "judges differ", "answers differ", "no answer", "paired no", "ordinary"]
 KINDS: tuple[Kind, ...] = (
@@ -130,7 +130,7 @@ class TrialRows:
         self.columns = columns
         self.plan = plan
         self.start = start
-        self.against = against
+        self._answers_of_second_judge = against
         self._differ = differ
         freeze([against])
 
@@ -166,21 +166,25 @@ class TrialRows:
 
     def _find_judge_differences(self) -> Bools | None:
         """Return whether both judges answered each trial, and differently: bool array (n_rows,); None without a second judge."""
-        if self.against is None:
+        second_answer = self._answers_of_second_judge
+        if second_answer is None:
             return None
         hard_answer = self.columns["hard_answer"]
-        have_both_answered = ~np.isnan(self.against) & ~np.isnan(hard_answer)
-        return np.asarray(have_both_answered & (self.against != hard_answer))
+        have_both_answered = ~np.isnan(second_answer) & ~np.isnan(hard_answer)
+        return np.asarray(have_both_answered & (second_answer != hard_answer))
 
     @property
     def false_yeses(self) -> tuple[Ids, Ids, Bools]:
         """First agents and second agents of the answered independent trials, int32 each, and whether the answer is yes."""
-        used = (self.columns["trial_type"] == INDEPENDENT) & (self.columns["missing_reason"] == 0)
-        is_yes = self.columns["hard_answer"][used] >= 0.5
-        return self.columns["first"][used], self.columns["second"][used], is_yes
+        is_counted = (self.columns["trial_type"] == INDEPENDENT) & (self.columns["missing_reason"] == 0)
+        is_yes = self.columns["hard_answer"][is_counted] >= 0.5
+        return self.columns["first"][is_counted], self.columns["second"][is_counted], is_yes
 
     def get_line(self, row: int) -> TrialLine:
-        """Return the agents, items and answer of a trial, and how surprising it is (`kind`), without its texts.
+        """Return one trial with plain values, such as its agents, items and answer, but without its texts.
+
+        The field `kind` states how surprising the answer is. The field `against` has the answer of the second judge, if the
+        run is compared with another judge.
 
         row : row of the trial in the run
         """
@@ -193,11 +197,10 @@ class TrialRows:
         item, other_item = get("item"), get("other_item")
         has_one_item = other_item in (-1, item)  # paired trials
         answer_of_second_judge = None
-        if self.against is not None and not np.isnan(self.against[position]):
-            answer_of_second_judge = float(self.against[position])
-        repeats: dict[str, Any] = {
-            name: get(name) for name in ("first_repeat", "second_repeat") if name in self.columns
-        }
+        if self._answers_of_second_judge is not None:
+            answer_of_second_judge = or_none(self._answers_of_second_judge[position])
+
+        has_repeats = "first_repeat" in self.columns
         return TrialLine(
             row=row,
             item=item,
@@ -207,8 +210,9 @@ class TrialRows:
             trial_type=TRIAL_TYPES[get("trial_type")],
             kind=KINDS[self.kind[position]],
             against=answer_of_second_judge,
+            first_repeat=get("first_repeat") if has_repeats else None,
+            second_repeat=get("second_repeat") if has_repeats else None,
             **self._get_outcome(position),
-            **repeats,
         )
 
     def _get_outcome(self, position: int) -> dict[str, Any]:
@@ -216,9 +220,9 @@ class TrialRows:
 
         The keys are three fields of `TrialLine`: answer, hard_answer and missing_reason. Fields that do not apply are None.
         """
-        reason = self.columns["missing_reason"][position]
-        if reason != 0:
-            return {"answer": None, "hard_answer": None, "missing_reason": MISSING_REASONS[reason]}
+        reason = MISSING_REASONS[self.columns["missing_reason"][position]]
+        if reason != "answered":
+            return {"answer": None, "hard_answer": None, "missing_reason": reason}
         answer = float(self.columns["answer"][position])
         hard_answer = bool(self.columns["hard_answer"][position] == 1)
         return {"answer": answer, "hard_answer": hard_answer, "missing_reason": None}

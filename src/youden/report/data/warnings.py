@@ -150,19 +150,22 @@ def merge_by_kind(findings: Sequence[Finding], *, headline: str) -> list[tuple[A
     folded_headline = headline.casefold()
     findings_by_line: dict[tuple[About, str, str], list[Finding]] = {}
     for finding in findings:
-        message = finding.message.removesuffix(".")
-        if message.casefold() in folded_headline:
+        is_in_headline = finding.message.removesuffix(".").casefold() in folded_headline
+        if is_in_headline:
             continue
         findings_of_line = findings_by_line.setdefault(_make_line_key(finding), [])
         is_new = all(finding.message != earlier.message for earlier in findings_of_line)
         if is_new:
             findings_of_line.append(finding)
 
-    return [(subject, _make_line(findings_of_line)) for (subject, _, _), findings_of_line in findings_by_line.items()]
+    lines = []
+    for (subject, _name, _judge), findings_of_line in findings_by_line.items():
+        lines.append((subject, _make_line(findings_of_line)))
+    return lines
 
 
 def _make_line_key(finding: Finding) -> tuple[About, str, str]:
-    """Return the key of the line that reports a finding: its subject, its slug or message, and its judge."""
+    """Return the key of the line that reports a finding: its subject, its name (slug or message), and its judge."""
     # only slugs with a text for several findings, and slugs that report one problem repeatedly, share a line
     kind = kind_of(finding)
     shares_line = bool(kind.several) or kind.is_repeated

@@ -36,7 +36,7 @@ def check_audit_folder(folder: Path) -> None:
 
 
 def _is_audit_file(path: Path) -> bool:
-    """Return whether an earlier audit has written a file: it is JSON, and contains a signature of youden."""
+    """Return whether a file was written by an earlier audit. Such a file is JSON, and contains a signature of youden."""
     if not path.is_file():
         return False
     try:
@@ -59,7 +59,7 @@ def write_audit(audit: Audit, folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     scripts = embed.load_scripts("page.js", charts=False)
     template = embed.get_environment().get_template("audit.html")
-    ranking = add_report_columns(audit.rows, None, audit.facts.choice)
+    ranking = add_report_columns(audit.rows, pool=None, choice=audit.facts.choice)
     policy = embed.make_policy(scripts, is_served=False)
     html = template.render(audit=audit, ranking=ranking, scripts=scripts, policy=policy, home=None)
 

@@ -109,7 +109,9 @@ def draw_comparison_figures(data: Comparison) -> dict[str, Json]:
 
 
 def draw_ranking_alone(agents: Sequence[RankedAgent], *, source: str, level: float, unit: str = "") -> dict[str, Json]:
-    """Draw only the ranking of a run that is in progress or that asks for preferences.
+    """Draw only the ranking of a run, without the other figures of a report.
+
+    Runs in progress and runs that ask for preferences have no other figures: these need a complete fit with scores of cells.
 
     Parameters
     ----------
@@ -148,18 +150,19 @@ def collect_agent_data(data: ReportData) -> dict[str, Json]:
     columns : names of the fields of a trial
     trials : values of these fields, for the trials that lower the ability of an agent most
     """
-    position_by_agent = {name: position for position, name in enumerate(data.agents.agents)}
-    row_by_position = {position_by_agent[row.agent]: row for row in data.summary.ranking}  # best agent first
+    agent_ids = data.agents.agents
+    position_by_agent = {agent: position for position, agent in enumerate(agent_ids)}
+    row_by_agent = {row.agent: row for row in data.summary.ranking}  # best agent first
     worst_trials = () if data.trials is None else data.trials.worst
     displayed_items = _list_items(data.pages, worst_trials)
-    pages: dict[str, Json] = {}
-    for position, page in enumerate(data.pages):
-        pages[str(position)] = _to_page_json(page, row_by_position[position], data)
+    json_by_position: dict[str, Json] = {}
+    for position, (agent, page) in enumerate(zip(agent_ids, data.pages, strict=True)):
+        json_by_position[str(position)] = _to_page_json(page, row_by_agent[agent], data)
     return {
-        "names": [printable(name) for name in data.agents.agents],
+        "names": [printable(agent) for agent in agent_ids],
         "items": _names_by_position(data.item_ids, displayed_items),
-        "order": list(row_by_position),
-        "pages": pages,
+        "order": [position_by_agent[agent] for agent in row_by_agent],
+        "pages": json_by_position,
         "columns": [field.name for field in fields(TrialLine)],
         "trials": [list(vars(trial).values()) for trial in worst_trials],
     }
@@ -337,7 +340,7 @@ def format_breakable(name: str) -> Markup:
 def format_code(text: str) -> Markup:
     """Format a text as HTML, with the parts between backticks as code.
 
-    Other markup is escaped. A backtick without a second one is kept.
+    Other markup is escaped. An unpaired backtick is kept.
 
     >>> format_code("run `youden fit` <now>")
     Markup('run <code>youden fit</code> &lt;now&gt;')

@@ -230,16 +230,19 @@ def _explain_ability(run: Summary) -> str:
 
 def render_markdown(data: ReportData) -> str:
     """Render the summary of a run as Markdown, for example for a pull request."""
-    run = data.summary
-    lines = _format_headline(run)
+    summary = data.summary
+    lines = _format_headline(summary)
     lines += _format_warnings(data.advice)
-    lines += ["", to_markdown(run.table(bar_cells=BAR_CELLS, max_agents=MAX_AGENTS))]
-    if len(run.ranking) > MAX_AGENTS:
-        lines += ["", f"… and {format_count(len(run.ranking) - MAX_AGENTS, 'agent')} more."]
-    lines += ["", *(f"{escape_markdown(line)} " for line in run.standings)]
-    lines += _format_run_numbers(data)
-    lines += _format_labels(run)
-    return "\n".join([*lines, "", f"<sub>{escape_markdown(run.signature)}</sub>", ""])
+    lines += ["", to_markdown(summary.table(bar_cells=BAR_CELLS, max_agents=MAX_AGENTS))]
+    n_left_out = len(summary.ranking) - MAX_AGENTS
+    if n_left_out > 0:
+        lines += ["", f"… and {format_count(n_left_out, 'agent')} more."]
+
+    # the sentences and numbers are one paragraph; the space at the end of a line separates its sentence from the next one
+    lines += ["", *(f"{escape_markdown(sentence)} " for sentence in summary.standings)]
+    lines += _format_summary_statistics(data)
+    lines += _format_labels(summary)
+    return "\n".join([*lines, "", f"<sub>{escape_markdown(summary.signature)}</sub>", ""])
 
 
 def _format_headline(run: Summary) -> list[str]:
@@ -264,12 +267,12 @@ def _format_headline(run: Summary) -> list[str]:
     return lines
 
 
-def _format_run_numbers(data: ReportData) -> list[str]:
-    """Format the numbers of a run below its ranking as lines of Markdown.
+def _format_summary_statistics(data: ReportData) -> list[str]:
+    """Format summary statistics of a run as lines of Markdown, which follow the ranking.
 
-    These are the numbers of calls, the cost of reused answers, the prediction error, the split-half correlation over partners
-    (the agents that an agent is compared with), the variance components, and the ranks that changed when trials were last added
-    to the run. Unknown numbers are left out.
+    The statistics are the numbers of calls, the cost of reused answers, the prediction error, the split-half correlation over
+    partners (the agents that an agent is compared with), the variance components, and the changes by the last extension (trials
+    that were added to the finished run). Unknown statistics are left out.
     """
     run = data.summary
     lines = _format_numbers_of_calls(data)
@@ -281,7 +284,7 @@ def _format_run_numbers(data: ReportData) -> list[str]:
     if run.variance is not None:
         lines.append(f"Variance: {escape_markdown(run.variance.summary)} ")
     if run.facts.extension is not None:
-        lines += ["", *(f"- {escape_markdown(line)}" for line in run.moved)]
+        lines += ["", *(f"- {escape_markdown(line)}" for line in run.extension_sentences)]
     return lines
 
 
@@ -311,16 +314,19 @@ def _format_numbers_of_calls(data: ReportData) -> list[str]:
 def _format_labels(run: Summary) -> list[str]:
     """Format how well a ranking agrees with labels, and the qualities estimated from labels, as lines of Markdown.
 
+    Labels are numbers that the user has for some agents. The ranking is compared with them, but does not use them.
+
     Returns an empty list for a run without labels.
     """
     lines = []
-    if run.labels is not None:
-        lines += ["", f"Agreement with {escape_markdown(run.labels.source)}, on which no fit depends:", ""]
-        lines += [f"- {escape_markdown(' '.join(label.summary))}" for label in run.labels.labels]
-        lines += [f"- {escape_markdown(line)}" for line in run.labels.notes]
+    validation = run.labels
+    if validation is not None:
+        lines += ["", f"Agreement with {escape_markdown(validation.source)}, on which no fit depends:", ""]
+        lines += [f"- {escape_markdown(' '.join(agreement.summary))}" for agreement in validation.labels]
+        lines += [f"- {escape_markdown(note)}" for note in validation.notes]
     if run.quality is not None:
         lines += ["", "Quality, estimated from labels:", ""]
-        lines += [f"- {escape_markdown(line)}" for line in run.quality.summary]
+        lines += [f"- {escape_markdown(sentence)}" for sentence in run.quality.summary]
     return lines
 
 
@@ -356,21 +362,20 @@ def _render_stress_markdown(stress: Stress) -> str:
 def _render_preferences_as_markdown(run: Summary) -> str:
     """Render the summary of a run that asks for preferences (which response is better?) as Markdown.
 
-    The summary consists of the title; one paragraph each on the result, the meaning of an ability, the population of items, the
-    selected agent, the probability of being the best, the comparisons, and the last extension; the warnings; the ranking; and
-    the signature, which identifies the judge, the design and the data of the run. Unknown facts have no paragraph.
+    The title is followed by paragraphs, one per text. Texts that the run does not have are left out. Then follow the warnings,
+    the ranking, and the signature, which identifies the judge, the design and the data of the run.
     """
     title = f"## {escape_markdown(run.name)}: {format_count(run.n_agents, 'agent')} on {run.items}"
-    sentences = [
+    texts = [
         run.headline,
         PREFERENCE_ABILITY,
         run.target,
         run.selection_text,
         run.p_best_text,
-        *run.preference,
-        *run.moved,
+        *run.preference_sentences,
+        *run.extension_sentences,
     ]
-    paragraphs = [escape_markdown(sentence) for sentence in sentences if sentence]
+    paragraphs = [escape_markdown(text) for text in texts if text]
     warnings = "\n".join(_format_warnings(run.warnings))
     table = to_markdown(run.table(bar_cells=BAR_CELLS, max_agents=MAX_AGENTS))
     signature = f"<sub>{escape_markdown(run.signature)}</sub>"
