@@ -136,7 +136,7 @@ class PostgresBackend(SqlBackend):
             self._n_writes += 1
             super().write(writes)
 
-    def _is_new(self, session: Session) -> bool:
+    def _is_uncommitted(self, session: Session) -> bool:
         """Return whether this write has not been stored yet; a lost connection can hide that it was."""
         return bool(session.fetch_all(_COUNT_WRITE, self._writer, self._n_writes))
 

@@ -104,7 +104,7 @@ class Watchdog:
         try:
             awaited_event = next(steps)
             while True:
-                occurred_event = yield awaited_event
+                occurred_event = yield awaited_event  # 0 if nothing occurred for a while
                 if occurred_event:
                     last_event_time = time.monotonic()
                     awaited_event = steps.send(occurred_event)
