@@ -203,8 +203,9 @@ def _read_pool_entries(folder: Path, redacted: bool) -> Entries:
     redacted : whether the cassette should have hashes in place of texts, which is an error here: the texts are the responses of
         the pool, and a replay must restore them
 
-    Returns an empty tuple, because a pool has no judges whose settings could be recorded, and the entries of the cassette by
-    request hash. An entry is None if the request has no outcome. Raises ConfigError [cassette-redact] if `redacted` is True.
+    Returns the settings of the judges, an empty tuple because a pool has none, and the entries of the cassette by request hash.
+    An entry is None if the request has no outcome.
+    Raises: ConfigError [cassette-redact] if `redacted` is True.
     """
     if redacted:
         raise ConfigError(
@@ -240,7 +241,8 @@ def _read_run_entries(path: Path, redacted: bool) -> Entries:
     path : folder of the run
     redacted : whether to replace texts by hashes
 
-    Returns the settings of the judges, and the entries of a cassette by request hash: None for a request without an outcome.
+    Returns the settings of the judges without their secrets, and the entries of a cassette by request hash. An entry is None if
+    the request has no outcome.
     """
     run = _read_judged_run(RunFolder(path))
     entries: dict[str, Entry | None] = {}
@@ -248,11 +250,11 @@ def _read_run_entries(path: Path, redacted: bool) -> Entries:
         for judge in run.judges:
             questions = judge.questions()
             labels = judge.loaded_prompt.labels
-            for key, entry in iter_entries(questions, run.plan, store):
-                if entry and redacted:
-                    entries[key] = redact(entry, read=questions.read, labels=labels)
+            for request_hash, entry in iter_entries(questions, run.plan, store):
+                if redacted and entry is not None:
+                    entries[request_hash] = redact(entry, read=questions.read, labels=labels)
                 else:
-                    entries[key] = entry
+                    entries[request_hash] = entry
     return tuple(judge.public() for judge in run.judges), entries
 
 

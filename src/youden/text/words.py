@@ -199,13 +199,17 @@ def segment_texts(texts: Iterable[str]) -> SegmentedTexts:
     SegmentedTexts
         Numbers of the words of all texts, one text after the other, and where each text begins.
     """
-    number_by_word: defaultdict[str, int] = defaultdict(count().__next__)  # a new word gets the next number
-    ids = array("i")
-    start = [0]
+    # looking up a word that has no number yet adds it with the next number: 0, 1, 2, …
+    number_by_word: defaultdict[str, int] = defaultdict(count().__next__)
+    word_numbers = array("i")
+    text_starts = [0]
     for text in texts:
-        ids.extend(map(number_by_word.__getitem__, split_words(text)))
-        start.append(len(ids))
-    return SegmentedTexts(np.array(ids, dtype=np.int32), np.array(start, dtype=np.int64), len(number_by_word))
+        word_numbers.extend(map(number_by_word.__getitem__, split_words(text)))
+        text_starts.append(len(word_numbers))
+    n_distinct_words = len(number_by_word)
+    return SegmentedTexts(
+        np.array(word_numbers, dtype=np.int32), np.array(text_starts, dtype=np.int64), n_distinct_words
+    )
 
 
 def mean_lengths(texts: Objects) -> Floats:
@@ -268,9 +272,10 @@ def _count_ascii_words(text: bytes) -> int:
     The text contains only characters that `_is_ascii_or_separator` allows.
     """
     code = np.frombuffer(b" " + text, dtype=np.uint8)
-    lower_case_code = code | 32  # lower and upper case of an ASCII letter differ only in this bit
+    lower_case_code = code | 32  # an upper-case ASCII letter plus 32 is the lower-case letter
 
-    # One comparison tests both bounds: the difference of unsigned bytes is large if the character is below "a" or "0".
+    # One comparison tests both bounds: if a character is below "a" or "0", the difference of unsigned bytes wraps around to at
+    # least 128.
     is_letter = lower_case_code - ord("a") < 26
     is_digit = code - ord("0") < 10
     is_in_word = is_letter | is_digit

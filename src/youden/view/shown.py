@@ -136,29 +136,29 @@ class TrialsOnDisk:
     def _count_all_blocks(self, chosen: TrialFilter, by: Column) -> _SortCounts:
         """Count the rows of all blocks, or return the counts of the previous call for the same filter and column."""
         if self._counts is None or self._counts[0] != (chosen, by):
-            blocks = [self._count_block(number, chosen, by) for number in range(len(self._blocks))]
-            columns = zip(*blocks, strict=True)
+            counts_by_block = [self._count_block(number, chosen, by) for number in range(len(self._blocks))]
+            columns = zip(*counts_by_block, strict=True)
             counts = _SortCounts(*(np.concatenate(column) for column in columns))
             self._counts = (chosen, by), counts
         return self._counts[1]
 
-    def _count_block(self, number: int, chosen: TrialFilter, by: Column) -> _SortCounts:
+    def _count_block(self, block_number: int, row_filter: TrialFilter, sort_column: Column) -> _SortCounts:
         """Count the rows of a block that match a filter, for each value of the sort column.
 
         A block is a range of rows of the run that are read together. Values are rounded to two decimals. Thus, answers between 0
         and 1 have few distinct values, and few counts are kept.
 
-        number : number of the block
-        chosen : filter that selects the rows to count
-        by : name of the sort column
+        block_number : position of the block
+        row_filter : filter that selects the rows to count
+        sort_column : name of the sort column
         """
-        sort_values = self._read_block(number).values(chosen, by=by)
-        if by == "row":
+        sort_values = self._read_block(block_number).values(row_filter, by=sort_column)
+        if sort_column == "row":
             # The sort value of a row is its position in the run. Blocks are ranges of positions. Therefore, the number of the
             # block gives the same order, and one count per block is enough.
-            sort_values = np.full(len(sort_values), float(number))
+            sort_values = np.full(len(sort_values), float(block_number))
         distinct_values, n_rows = np.unique(sort_values.round(2), return_counts=True)
-        block_numbers = np.full(len(distinct_values), number)
+        block_numbers = np.full(len(distinct_values), block_number)
         return _SortCounts(block_numbers, distinct_values, n_rows)
 
     def _read_block(self, number: int) -> TrialRows:
@@ -411,7 +411,7 @@ def _is_run(path: Path) -> bool:
     return RunFolder(path).has("pool.json")
 
 
-_CODES = {reason: code for code, reason in enumerate(MISSING_REASONS)}
+_STATUS_CODES = {reason: code for code, reason in enumerate(MISSING_REASONS)}
 """Reason why a trial has no answer → its code."""
 _ANSWERED = 0
 """Code of a trial that has an answer."""
@@ -483,7 +483,7 @@ class LiveRun:
             self._rows_by_key.setdefault(key, []).append(row)
         n_trials = len(self._plan)
         self._answer, self._hard_answer = np.full(n_trials, np.nan), np.full(n_trials, np.nan)
-        self._missing_reason = np.full(n_trials, _CODES["pending"], dtype=np.int8)
+        self._statuses = np.full(n_trials, _STATUS_CODES["pending"], dtype=np.int8)
         self._usd = np.zeros(n_trials)
         self._state: LiveState | None = None
 
@@ -496,17 +496,17 @@ class LiveRun:
             If the store is damaged.
         """
         # trials that share a request have the same outcome, so the first one is enough
-        unanswered = [key for key, rows in self._rows_by_key.items() if self._missing_reason[rows[0]] != _ANSWERED]
+        unanswered = [key for key, rows in self._rows_by_key.items() if self._statuses[rows[0]] != _ANSWERED]
         try:
             with open_store_of_folder(self._store) as store:
                 outcomes = store.get_outcomes(unanswered)
         except ConfigError:
             outcomes = {}  # the store is created with the first request
 
-        previous_missing_reason = self._missing_reason.copy()
+        previous_statuses = self._statuses.copy()
         for key, outcome in outcomes.items():
             self._record_outcome(self._rows_by_key[key], outcome)
-        has_changed = not np.array_equal(previous_missing_reason, self._missing_reason)
+        has_changed = not np.array_equal(previous_statuses, self._statuses)
         if self._state is None or has_changed:
             self._state = self._compute_state()
         return self._state
@@ -520,13 +520,13 @@ class LiveRun:
         outcome : the judge's answer, whose decision is read here; or a failure, which marks the trials as missing
         """
         if not isinstance(outcome, Completion):
-            self._missing_reason[rows] = _CODES["failed"]
+            self._statuses[rows] = _STATUS_CODES["failed"]
             return
 
         reading = self._questions.read(outcome)
         self._answer[rows] = reading.answer
         self._hard_answer[rows] = reading.hard_answer
-        self._missing_reason[rows] = _CODES[reading.missing_reason]
+        self._statuses[rows] = _STATUS_CODES[reading.missing_reason]
         self._usd[rows[0]] = call_cost(self._judge, outcome.tokens_in, outcome.tokens_out)
 
     def _compute_state(self) -> LiveState:
@@ -534,9 +534,9 @@ class LiveRun:
 
         The cost is None if the price of an answer is unknown.
         """
-        is_answered = self._missing_reason == _ANSWERED
-        is_pending = self._missing_reason == _CODES["pending"]
-        is_missing = ~is_answered & ~is_pending  # after a call
+        is_answered = self._statuses == _ANSWERED
+        is_pending = self._statuses == _STATUS_CODES["pending"]
+        is_missing = ~is_answered & ~is_pending  # a call was made, but gave no valid answer
         is_yes = self._hard_answer == 1
         ranking, reason = self._rank_agents()
         return LiveState(
@@ -556,14 +556,14 @@ class LiveRun:
 
         Returns the ranking with one entry per agent, and None; or an empty ranking, and the reason why there is none.
         """
-        if not (self._missing_reason == _ANSWERED).any():
+        if not (self._statuses == _ANSWERED).any():
             return (), "No trial has an answer yet."
 
         verdicts = Verdicts(
             self._plan,
             self._answer.copy(),
             self._hard_answer.copy(),
-            self._missing_reason.copy(),
+            self._statuses.copy(),
             judge={"name": self._judge.name},
         )
         try:

@@ -123,7 +123,7 @@ def make_connection_error(error: BaseException) -> CallError:
     if isinstance(error, aiohttp.ClientHttpProxyError):
         reason = f"The proxy answered with HTTP {error.status} ({error.message})."
         kind = classify_status(error.status)
-        # whatever status the proxy sent, this one selects the remedy about proxies for the user
+        # the status of the error is always 407, because messages to the user explain this status by the proxy
         return CallError(reason, kind=kind, status=PROXY_AUTHENTICATION_REQUIRED, unbilled=True)
     was_never_sent = isinstance(error, aiohttp.ClientConnectorError)
     return CallError(f"{type(error).__name__}: {error}", kind="transient", unbilled=was_never_sent)

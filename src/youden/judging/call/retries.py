@@ -74,10 +74,12 @@ class RetryPolicy:
         Returns
         -------
         float or None
-            Seconds until the next attempt, or None if the call must not be sent again. An error that is not transient
-            gives None. HTTP 429 gives None if the sum of all waits after HTTP 429 exceeds `MAX_THROTTLED_SECONDS`. Any
-            other error gives None if it ended attempt number `max_tries`, or if the server asked for a wait longer than
-            `MAX_THROTTLED_SECONDS`.
+            Seconds until the next attempt. None if the call must not be sent again, for one of these reasons:
+
+            - The error is not transient.
+            - After HTTP 429, the sum of all waits of the call after HTTP 429 exceeds `MAX_THROTTLED_SECONDS`.
+            - After another error, `max_tries` attempts have failed, or the server asked for a wait longer than
+              `MAX_THROTTLED_SECONDS`.
         """
         if error.kind != "transient":
             return None

@@ -161,8 +161,9 @@ def make_fence_bytes(n_first: int, first: bytes, second: bytes) -> bytes:
     `make_fence` returns the same fence for texts that are not encoded. Here, a caller can encode a text once and use it for
     several requests.
 
-    n_first : number of characters of the first text
-    first, second : the texts in UTF-8, which has no lone surrogates
+    n_first : number of characters of the first text. It is a part of the hashed text, so that texts that are divided at another
+        position have another fence.
+    first, second : the texts in UTF-8
 
     Returns 16 hexadecimal digits in ASCII.
     """

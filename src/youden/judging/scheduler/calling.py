@@ -147,9 +147,8 @@ class Caller:
     async def _wait_for_rate_limit(self, request: Request) -> float:
         """Wait until the rate limits allow a request, and return its estimated number of tokens; 0 without a limit.
 
-        A lease reserves the request for this process, so that no other process sends it.
-
-        Raises: CallError if the run ends meanwhile, or if the lease on the request may have expired.
+        Raises: CallError if the run ends meanwhile, or if the lease on the request may have expired. A lease reserves the request
+        for this process, so that no other process sends it.
         """
         estimated_tokens = 0.0
         if self.rate_limiter.is_limited:
@@ -165,11 +164,11 @@ class Caller:
     async def _acquire_tokens(self, n_tokens: float) -> None:
         """Wait until the rate limiter admits a request of `n_tokens` tokens, or until the run ends.
 
-        The wait has no time limit at first. When the run ends, the method `stop` sets the timeouts of all waits to 0.
+        The wait has no time limit, but when the run ends, the method `stop` sets the timeouts of all waits to 0.
         """
-        seconds = 0 if self.is_stopped else None
-        with suppress(TimeoutError):  # the run has ended
-            async with asyncio.timeout(seconds) as timeout:
+        max_seconds = 0 if self.is_stopped else None  # None: no time limit
+        with suppress(TimeoutError):  # the run ended before or during the wait
+            async with asyncio.timeout(max_seconds) as timeout:
                 self._rate_limit_timeouts.add(timeout)
                 try:
                     await self.rate_limiter.acquire(n_tokens)

@@ -156,7 +156,7 @@ def collect_requests(
         requests.update(new_requests)
         return get_answers(list(new_requests))
 
-    # the responses are not needed; the generation calls the function with all its requests
+    # run the generation with a function that sends nothing; a response whose answers are unknown is missing and not needed here
     asyncio.run(_generate_responses(generation, record_and_answer))
     return requests
 
@@ -355,10 +355,12 @@ def _make_result(
 
 
 def _build_pool(generation: Generation, texts: Responses, *, name: str) -> tuple[Pool, int]:
-    """Build a pool of generated texts, and return it with the number of texts, including missing ones.
+    """Build a pool of generated texts.
 
-    texts : responses by id of the agent, in the order of `generation.responses`; None for a missing one
+    texts : agent id → responses of the agent, in the order of `generation.responses`; None for a missing response
     name : name of the pool
+
+    Returns the pool, and the number of its texts, including missing ones.
     """
     items = generation.items
     texts_by_agent = [_arrange_texts(texts[spec.id], n_items=len(items)) for spec in generation.file.agents]
