@@ -415,9 +415,8 @@ async def _run_calls(run: _Run, config: JudgeConfig, backend: Backend) -> Verdic
     """Send one HTTP request for each trial without a stored answer, concurrently, and return the verdicts.
 
     Several processes (workers) may send the requests of one run and share its store. The verdicts are therefore made from
-    the answers in the store, and not from the replies to this process. The API key is looked up when the first request is
-    to be sent, so that a run whose answers are all stored needs no key. If a signal stops the run, calls in flight have
-    `options.grace` seconds to end.
+    the answers in the store, and not from the replies to this process. A run whose answers are all stored needs no API key.
+    If a signal stops the run, calls in flight have `options.grace` seconds to end.
 
     run : plan, store, options, budget and log, which all judges of a jury share
     config : judge, whose prompt, parser and prices are used
@@ -501,8 +500,7 @@ def _make_provider(run: _Run, config: JudgeConfig, store: Store, batching: Batch
     store : store of the answers; if it is a file, the folder is next to it
     batching : how to send and poll batches
 
-    Raises: ConfigError [batch-place] if the folder is not known; ConfigError or JudgeError if an API key is missing or may not
-    be sent.
+    Raises: ConfigError [batch-place] if the folder is not known; the errors of an API key that is missing or may not be sent.
     """
     provider_name = config.batch_provider or config.backend
     if provider_name == FOLDER:

@@ -204,8 +204,7 @@ def _read_pool_entries(folder: Path, redacted: bool) -> Entries:
         the pool, and a replay must restore them
 
     Returns the settings of the judges, an empty tuple because a pool has none, and the entries of the cassette by request hash.
-    An entry is None if the request has no outcome.
-    Raises: ConfigError [cassette-redact] if `redacted` is True.
+    An entry is None if the request has no outcome. Raises: ConfigError [cassette-redact] if `redacted` is True.
     """
     if redacted:
         raise ConfigError(

@@ -201,15 +201,12 @@ def segment_texts(texts: Iterable[str]) -> SegmentedTexts:
     """
     # looking up a word that has no number yet adds it with the next number: 0, 1, 2, …
     number_by_word: defaultdict[str, int] = defaultdict(count().__next__)
-    word_numbers = array("i")
-    text_starts = [0]
+    numbers = array("i")
+    starts = [0]
     for text in texts:
-        word_numbers.extend(map(number_by_word.__getitem__, split_words(text)))
-        text_starts.append(len(word_numbers))
-    n_distinct_words = len(number_by_word)
-    return SegmentedTexts(
-        np.array(word_numbers, dtype=np.int32), np.array(text_starts, dtype=np.int64), n_distinct_words
-    )
+        numbers.extend(map(number_by_word.__getitem__, split_words(text)))
+        starts.append(len(numbers))
+    return SegmentedTexts(np.array(numbers, dtype=np.int32), np.array(starts, dtype=np.int64), len(number_by_word))
 
 
 def mean_lengths(texts: Objects) -> Floats:
@@ -274,8 +271,7 @@ def _count_ascii_words(text: bytes) -> int:
     code = np.frombuffer(b" " + text, dtype=np.uint8)
     lower_case_code = code | 32  # an upper-case ASCII letter plus 32 is the lower-case letter
 
-    # One comparison tests both bounds: if a character is below "a" or "0", the difference of unsigned bytes wraps around to at
-    # least 128.
+    # one comparison tests both bounds: below "a" or "0", the difference of unsigned bytes wraps around to a large number
     is_letter = lower_case_code - ord("a") < 26
     is_digit = code - ord("0") < 10
     is_in_word = is_letter | is_digit

@@ -153,11 +153,8 @@ def parse_error_parts(body: object) -> ErrorParts:
         codes = tuple(_iter_codes([body_object, *_get_details(body_object)]))
         return ErrorParts(codes, error)
 
-    # if the error object is empty, the details are in the body
-    details = _get_details(error_object or body_object)
-
-    # the objects that may contain codes or a message, the most specific first
-    objects = [error_object, *details]
+    details = _get_details(error_object or body_object)  # the details of an empty error object are in the body
+    objects = [error_object, *details]  # may contain codes or a message; the most specific object comes first
     if error_object is not body_object:
         objects.append(body_object)
     codes = tuple(_iter_codes(objects))

@@ -220,8 +220,8 @@ def export_requests(
 ) -> tuple[int, tuple[Path, ...]]:
     """Write the requests of a plan that have no answer in a store to files in a new folder.
 
-    The folder appears when it is complete. Each judge of a jury that makes calls gets a subfolder. Memory grows by
-    about 100 bytes per trial. Requests that were rejected before, or exceed the context of the model, are left out.
+    The folder appears when it is complete. Each judge of a jury that makes calls gets a subfolder. Requests that were rejected
+    before, or exceed the context of the model, are left out.
 
     Parameters
     ----------

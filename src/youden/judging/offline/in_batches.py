@@ -275,9 +275,8 @@ class BatchRunner:
     async def _start_batch(self, job: Job, *, maybe_started: bool) -> Job | None:
         """Start the batch of an uploaded file, and record its id.
 
-        If the provider reports an error, the run ends. After some errors, such as a timeout, the provider may have started the
-        batch all the same. Then the record of the batch stays in the store, so that the next run looks for the batch before it
-        sends the requests again.
+        If the provider reports an error, the run ends. If the provider may have started the batch nevertheless, as after a
+        timeout, its record stays in the store: the next run looks for the batch before it sends the requests again.
 
         job : record of the batch, with the id of the file
         maybe_started : whether an earlier process may have started the batch already
@@ -403,8 +402,7 @@ class BatchRunner:
         state : final state of the batch, as the provider reports it
         files : contents of the result files
 
-        Returns the record of the requests without a result; `job` itself if no request has a result, and None if all results are
-        stored.
+        Returns the record of the requests without a result: `job` itself if no request has one, None if all have one.
         """
         outcomes, missing_keys = find_outcomes(job, state, files)
         if missing_keys and not outcomes:

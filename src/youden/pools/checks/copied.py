@@ -543,10 +543,9 @@ def _find_reusing_agents(table: _NgramTable, is_compared: Bools, is_clone: Bools
     responses of other agents, and the Jaccard similarity of its words to the most similar response of another agent. The
     reuse of an agent is the median over its responses.
 
-    The search is repeated. Each time, it finds the agent with the largest reuse, and removes the texts of this agent from the
-    comparison. Otherwise, the agents from which it copies would also be reported. The search ends in two cases: no agent reuses
-    much, or the remaining agents still reuse much without the found agent. In the second case, copying is not the reason; for
-    example, translations of the same text use the same words.
+    First, the agent with the largest reuse is found. Then its texts are removed, so that the agents from which it copies are not
+    reported, and the search is repeated. It ends if no agent reuses much. It also ends if the other agents reuse much without
+    the found agent: then they use the same words for another reason, for example because they translate the same text.
 
     table : n-grams of the responses
     is_compared : bool array (n_agents,), agents that are compared; no other agents are reported
