@@ -97,9 +97,8 @@ def export_cassette(path: Path, out: Path, *, redacted: bool = False) -> Cassett
     Raises
     ------
     ConfigError
-        [cassette-source]: if the folder is neither that of a run nor that of a generated pool; [cassette-no-calls]: if
-        the run or pool makes no calls; [cassette-redact]: if a pool is to be redacted; [store-missing]: if the store does
-        not exist.
+        [cassette-source]: if the folder is neither that of a run nor that of a generated pool; [cassette-no-calls]: if the run
+        or pool makes no calls; [cassette-redact]: if a pool is to be redacted; [store-missing]: if the store does not exist.
     PlanError
         [plan-other-pool]: if the pool of the run has changed.
     RunFolderError, PoolError
@@ -165,8 +164,7 @@ def find_missing_requests(cassette: Cassette, path: Path) -> dict[str, str]:
     Returns
     -------
     dict of str to str
-        Request hash → description of the request. Requests that depend on a missing answer cannot be built, and are not
-        listed.
+        Request hash → description of the request. Requests that depend on a missing answer cannot be built, and are not listed.
 
     Raises
     ------

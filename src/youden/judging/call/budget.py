@@ -134,8 +134,7 @@ class Budget:
         model : str
             Name of the model.
         usd : float
-            Cost that is counted for the answer, in USD. Answers that cost nothing or an unknown amount (NaN) are not
-            recorded.
+            Cost that is counted for the answer, in USD. Answers that cost nothing or an unknown amount (NaN) are not recorded.
         usage_error : str or None
             Description of the reported token counts and of why these counts are not possible; None if no counts were reported.
         """

@@ -70,8 +70,7 @@ class HttpClient:
         Raises
         ------
         CallError
-            If the connection fails, the time or size limit is exceeded, or the status is not 2xx; redirects
-            are not followed.
+            If the connection fails, the time or size limit is exceeded, or the status is not 2xx; redirects are not followed.
         """
         if self._session is None:
             self._session = _open_session(self._address, self._headers)

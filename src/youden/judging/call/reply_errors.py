@@ -47,8 +47,7 @@ def find_reply_error(reply: object) -> CallError | None:
     Returns
     -------
     CallError or None
-        None if the reply holds no error. Its `unbilled` is False if the reply reports tokens of an answer, which may be
-        billed.
+        None if the reply holds no error. Its `unbilled` is False if the reply reports tokens of an answer, which may be billed.
 
     Examples
     --------

@@ -143,8 +143,7 @@ def find_key_uses(backend: str, model: str | None, variable: str | None, urls: I
     Parameters
     ----------
     backend, model : str, str or None
-        Backend and model of the judge. The provider is the part of the model's name before the first slash, by default
-        openai.
+        Backend and model of the judge. The provider is the part of the model's name before the first slash, by default openai.
     variable : str or None
         Environment variable that contains the API key; None if the config names none.
     urls : iterable of str

@@ -102,8 +102,7 @@ class _HttpBatches:
         Raises
         ------
         CallError
-            If the batch cannot be started. Its attribute `unbilled` is True only if certainly no batch of the file was
-            started.
+            If the batch cannot be started. Its attribute `unbilled` is True only if certainly no batch of the file was started.
         """
         batch_start = _BatchStart(file, may_exist=maybe_started)
         make_attempt = partial(self._find_or_start_batch, batch_start)  # each attempt updates `batch_start.may_exist`

@@ -103,9 +103,8 @@ def import_answers(
 ) -> ImportCounts:
     """Import the answers in files into a store, if they answer requests of a plan.
 
-    Answers that the store already has are kept, and of several answers to one request the first. The cost of new
-    answers is booked as unknown. Rows that cannot be read, belong to other requests, or report a fatal error are only
-    counted.
+    Answers that the store already has are kept, and of several answers to one request the first. The cost of new answers is
+    booked as unknown. Rows that cannot be read, belong to other requests, or report a fatal error are only counted.
 
     Parameters
     ----------

@@ -243,10 +243,9 @@ def parse_prompt(text: str, *, name: str, location: str) -> Prompt:
     Raises
     ------
     ConfigError
-        [prompt-front-matter] if the front matter is missing or invalid; [prompt-labels] if a grade is outside [0, 1],
-        if a label is empty or two differ only in case and white space, or if all labels mean yes or all mean no;
-        [prompt-placeholder] if {{first}} or {{second}} does not occur exactly once, or if there is an unknown
-        placeholder.
+        [prompt-front-matter] if the front matter is missing or invalid; [prompt-labels] if a grade is outside [0, 1], if a
+        label is empty or two differ only in case and white space, or if all labels mean yes or all mean no;
+        [prompt-placeholder] if {{first}} or {{second}} does not occur exactly once, or if there is an unknown placeholder.
     """
     try:
         parts = split_front_matter(text)

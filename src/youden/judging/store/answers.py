@@ -135,10 +135,9 @@ def open_store(address: str | Path, *, read_only: bool = False) -> Store:
     Raises
     ------
     ConfigError
-        [store-url] if the address is not valid; [store-package] if a library is missing; [store-missing] if there is
-        nothing to read; [not-a-store] if the file belongs to another application; [store-version] if it has another
-        version; [store-server-old] if the server is not supported; [store-password] if a password could be sent to an
-        unknown host.
+        [store-url] if the address is not valid; [store-package] if a library is missing; [store-missing] if there is nothing to
+        read; [not-a-store] if the file belongs to another application; [store-version] if it has another version;
+        [store-server-old] if the server is not supported; [store-password] if a password could be sent to an unknown host.
     JudgeError
         [store-corrupt], [store-read-only], [store-full], [store-busy], [store-failed], [store-unreachable] if the
         backend fails.

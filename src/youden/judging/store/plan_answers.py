@@ -331,8 +331,7 @@ def read_answers(
 ) -> PlanAnswers:
     """Read the answers to all trials of a plan from a store and parse them.
 
-    A trial with a stored failure is missing as "failed", and one that does not fit the context of the model as
-    "not_asked".
+    A trial with a stored failure is missing as "failed", and one that does not fit the context of the model as "not_asked".
 
     Parameters
     ----------
@@ -343,8 +342,7 @@ def read_answers(
     store : Store
         Store of the answers.
     keys : iterable of (int, str)
-        Row and request hash of each trial, in any order. A trial whose row is absent is missing with the reason
-        `not_stored`.
+        Row and request hash of each trial, in any order. A trial whose row is absent is missing with the reason `not_stored`.
     is_new : bool array, shape (n_trials,), optional
         Whether an answer was received in this invocation. Default: none was.
     on_read : callable, optional
