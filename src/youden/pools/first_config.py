@@ -370,8 +370,7 @@ def write_first_config(
     if file.exists() and file.resolve() != source.resolve():
         if judge is not None:
             raise ConfigError(
-                f"{file} exists already, and is not changed. Remove --judge, or set another --out.",
-                slug="init-exists",
+                f"{file} exists already, and is not changed. Remove --judge, or set another --out.", slug="init-exists"
             )
         return _update_pool(source, file, pool_path, columns, report)
 

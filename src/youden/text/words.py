@@ -199,8 +199,7 @@ def segment_texts(texts: Iterable[str]) -> SegmentedTexts:
     SegmentedTexts
         Numbers of the words of all texts, one text after the other, and where each text begins.
     """
-    # looking up a word that has no number yet adds it with the next number: 0, 1, 2, …
-    number_by_word: defaultdict[str, int] = defaultdict(count().__next__)
+    number_by_word: defaultdict[str, int] = defaultdict(count().__next__)  # the first lookup of a word numbers it
     numbers = array("i")
     starts = [0]
     for text in texts:

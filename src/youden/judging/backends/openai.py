@@ -33,12 +33,7 @@ class OpenAIJudge:
         SDK client to use instead of one for `connection`; its retries must be off.
     """
 
-    def __init__(
-        self,
-        connection: Connection,
-        *,
-        client: AsyncOpenAI | None = None,
-    ) -> None:
+    def __init__(self, connection: Connection, *, client: AsyncOpenAI | None = None) -> None:
         self.name = connection.name
         self._client = client or _make_client(connection)
 

@@ -128,8 +128,7 @@ def parse_error_parts(body: object) -> ErrorParts:
     Parameters
     ----------
     body : object
-        Body of the reply, parsed from JSON. The error may be the body itself, its field `error`, or the first element of
-        a list.
+        Body of the reply, parsed from JSON. The error may be the body itself, its field `error`, or the first element of a list.
 
     Returns
     -------

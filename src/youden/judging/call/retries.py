@@ -12,13 +12,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from tenacity import (
-    RetryCallState,
-    Retrying,
-    stop_after_attempt,
-    wait_combine,
-    wait_random_exponential,
-)
+from tenacity import RetryCallState, Retrying, stop_after_attempt, wait_combine, wait_random_exponential
 
 from youden.judging.call.failures import TOO_MANY_REQUESTS, Attempts, CallError
 
@@ -53,10 +47,7 @@ class RetryPolicy:
 
     def __init__(self, max_tries: int, backoff: float) -> None:
         jitter = wait_random_exponential(backoff, max=max(backoff, MAX_BACKOFF_SECONDS))
-        self._tenacity = Retrying(
-            stop=stop_after_attempt(max_tries),
-            wait=wait_combine(jitter, _get_retry_after),
-        )
+        self._tenacity = Retrying(stop=stop_after_attempt(max_tries), wait=wait_combine(jitter, _get_retry_after))
 
     def count_failure_and_compute_wait(self, attempts: Attempts, error: CallError) -> float | None:
         """Count a failed attempt, and compute the time until the next attempt.

@@ -18,11 +18,7 @@ from youden.judging.call.budget import Budget
 from youden.judging.call.failures import CallError, to_rejection_if_quoted
 from youden.judging.call.reply import check_usage_for
 from youden.judging.config.judge_files import call_cost
-from youden.judging.offline.batch_errors import (
-    batch_cancelled_error,
-    batch_refused_error,
-    make_run_error,
-)
+from youden.judging.offline.batch_errors import batch_cancelled_error, batch_refused_error, make_run_error
 from youden.judging.offline.batch_leases import BatchLeases
 from youden.judging.offline.batch_outcomes import find_outcomes
 from youden.judging.offline.batch_providers import BatchProvider, BatchState

@@ -139,8 +139,7 @@ def open_store(address: str | Path, *, read_only: bool = False) -> Store:
         read; [not-a-store] if the file belongs to another application; [store-version] if it has another version;
         [store-server-old] if the server is not supported; [store-password] if a password could be sent to an unknown host.
     JudgeError
-        [store-corrupt], [store-read-only], [store-full], [store-busy], [store-failed], [store-unreachable] if the
-        backend fails.
+        [store-corrupt], [store-read-only], [store-full], [store-busy], [store-failed], [store-unreachable] if the backend fails.
     """
     return Store(open_backend(address, read_only=read_only))
 
@@ -287,8 +286,7 @@ class Store:
         outcome : Completion or Failure
             Outcome of the request.
         replaces_answer : bool, default False
-            Whether an answer replaces the stored answer, because the request was repeated. By default, the first answer
-            is kept.
+            Whether an answer replaces the stored answer, because the request was repeated. By default, the first answer is kept.
         may_flush : bool, default True
             Whether this call may flush. It then flushes, and waits for the disk, if `MAX_PENDING_WRITES` outcomes are in memory
             or if the last flush was `FLUSH_INTERVAL_SECONDS` ago. If False, the caller has to call `flush` from another thread.

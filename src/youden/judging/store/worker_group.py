@@ -178,12 +178,9 @@ class WorkerGroup:
                 """Return the new rows of all members; called in the transaction of the store, which may be repeated."""
                 nonlocal previous_rows
                 previous_rows = rows
-                amount_in_removed_rows = self._used_before_removal
-                if self._was_removed(rows):
-                    # the row of ended members contains all that this member has spent and reserved so far
-                    amount_in_removed_rows = report.minimum
-                own_amounts = report.without(amount_in_removed_rows)
-                return self._make_new_rows(now, rows, own_amounts, is_leaving=is_leaving)
+                # if this member was removed, the row of ended members contains all that it has spent and reserved so far
+                counted_elsewhere = report.minimum if self._was_removed(rows) else self._used_before_removal
+                return self._make_new_rows(now, rows, report.without(counted_elsewhere), is_leaving=is_leaving)
 
             new_rows = self._store.backend.replace_members(self._run, update_rows)
             if self._was_removed(previous_rows):

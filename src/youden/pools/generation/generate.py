@@ -18,10 +18,7 @@ import numpy as np
 from youden.errors import ConfigError
 from youden.judging.config.judge_files import JudgeConfig
 from youden.judging.scheduler.options import JudgingOptions, check_cap
-from youden.judging.scheduler.shutdown import (
-    make_too_many_missing_error,
-    run_until_stopped,
-)
+from youden.judging.scheduler.shutdown import make_too_many_missing_error, run_until_stopped
 from youden.judging.store.answers import open_store
 from youden.pools.generation.agent_requests import AgentRequest, Models, build_agent_request, read_response
 from youden.pools.generation.agents import SOURCE, AgentsFile, AgentSpec, Instruction
@@ -290,8 +287,7 @@ def _make_requests(
 
     agent : agent with a model
     instruction : template of the prompt
-    inputs : text and notes that replace the placeholders, one pair per response, in the order of
-        `generation.responses`
+    inputs : text and notes that replace the placeholders, one pair per response, in the order of `generation.responses`
 
     Returns one request per response; None if its text or its notes are missing.
     """
