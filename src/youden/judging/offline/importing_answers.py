@@ -288,10 +288,11 @@ class _AnswerImport:
         hashes = hashes_to_bytes([row.key for row in readable_rows])
         request_hashes = _to_lower_hexadecimal(hashes)
         judges, n_characters = self._find_requests(hashes)
-        for i, row in enumerate(readable_rows):
-            is_in_plan = judges[i] != -1
+        plan_rows = map(_PlanRow, request_hashes, judges, n_characters, outcomes)
+        for row, plan_row in zip(readable_rows, plan_rows, strict=True):
+            is_in_plan = plan_row.judge != -1
             if is_in_plan:
-                yield _PlanRow(request_hashes[i], judges[i], n_characters[i], outcomes[i])
+                yield plan_row
             else:
                 self._count_unknown_row(row)
 
