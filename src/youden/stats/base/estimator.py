@@ -163,10 +163,12 @@ def as_matrix(array: ArrayLike) -> RealColumn:
 
 
 def as_reals(array: ArrayLike, *, noun: str) -> RealColumn:
-    """Convert numbers to an array of floats; float32 and float64 are kept.
+    """Convert numbers to an array of floats; float32 and float64 are kept. Masked values become NaN.
 
     Raises StatisticsError [NOUN-numeric] if a value cannot be converted; `noun` is also the subject of the message.
     """
+    if isinstance(array, np.ma.MaskedArray):
+        array = array.astype(np.float64).filled(np.nan)
     values = np.asarray(array)
     if values.dtype in (np.float32, np.float64):
         return values
