@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -230,3 +231,27 @@ def test_an_excel_file_with_the_suffix_of_a_csv_file_is_refused_with_the_remedy(
     path = wide(tmp_path / "t.xlsx").rename(tmp_path / "t.csv")
     with pytest.raises(ImportFormatError, match=r"it is a ZIP archive, as Excel files are. Rename it to .xlsx"):
         read_table([path], columns={}, exact=False)
+
+
+@pytest.mark.parametrize("header", [["모델", "번호", "답변", "질문"], ["النموذج", "رقم", "الإجابة", "السؤال"]])
+def test_ids_and_prompts_are_recognized_in_unknown_languages(tmp_path: Path, header: list[str]) -> None:
+    rows = [
+        [agent, f"k{item}", response(agent, item), question]
+        for agent in AGENTS
+        for item, question in enumerate(QUESTIONS)
+    ]
+    pool = read_table([write(tmp_path / "t.csv", [header, *rows])], columns={}, exact=False).pool
+    assert [item.id for item in pool.items] == [f"k{item}" for item in range(len(QUESTIONS))]
+    check_is_complete(pool, AGENTS)
+
+
+def test_a_message_of_gemini_without_a_role_is_the_prompt(tmp_path: Path) -> None:
+    rows = []
+    for agent in AGENTS:
+        for item, question in enumerate(QUESTIONS):
+            reply = {"candidates": [{"content": {"parts": [{"text": response(agent, item)}], "role": "model"}}]}
+            contents = [{"parts": [{"text": question}]}]
+            rows.append(json.dumps({"model": agent, "request": {"contents": contents}, "response": reply}))
+    path = tmp_path / "t.jsonl"
+    path.write_text("\n".join(rows), encoding="utf-8")
+    check_is_complete(read_table([path], columns={}, exact=False).pool, AGENTS)

@@ -443,6 +443,8 @@ class _RoleSearch(WideTableSearch):
     def find_item_and_prompt_columns(self, agents: tuple[str, ...], used: set[str | None]) -> dict[str, str]:
         """Return the columns of the roles "item" and "prompt". Without ids, items are identified by their prompts.
 
+        A column without a usual name of ids contains ids if its values are not prose, and another column contains the prompts.
+
         agents : columns that together name an agent; empty if each agent has its own column
         used : columns that have another role
         """
@@ -451,10 +453,11 @@ class _RoleSearch(WideTableSearch):
         if item is None:
             return {}
         has_item_name = item not in self.prompt_columns and infer_role(item) == "item"
-        has_ids = (has_item_name or self.given.get("item") == item) and not self.table[item].is_long
-        if not has_ids:
-            return {"prompt": item}
+        may_be_id = item in self.unnamed_columns and not self.table[item].is_prose  # such as the column "번호" (number)
+        has_ids = (has_item_name or may_be_id or self.given.get("item") == item) and not self.table[item].is_long
         prompt = self.given.get("prompt") or self.find_prompt_column(item, {*used, item})
+        if not has_ids or (may_be_id and prompt is None):
+            return {"prompt": item}
         return {"item": item, "prompt": prompt} if prompt else {"item": item}
 
     def find_item_column(self, agents: tuple[str, ...], candidates: Sequence[str]) -> str | None:
