@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -12,7 +13,9 @@ from table_lines import AGENTS, QUESTIONS, check_is_complete, response, wide_lin
 
 from commands import Youden
 from youden import read_pool
+from youden.data.importers.pool_joiner import ImportedPool
 from youden.data.importers.table_import import read_table
+from youden.data.pools.pool_reader import iter_responses
 from youden.errors import ImportFormatError
 
 
@@ -255,3 +258,39 @@ def test_a_message_of_gemini_without_a_role_is_the_prompt(tmp_path: Path) -> Non
     path = tmp_path / "t.jsonl"
     path.write_text("\n".join(rows), encoding="utf-8")
     check_is_complete(read_table([path], columns={}, exact=False).pool, AGENTS)
+
+
+def rows_of_one_agent(path: Path, answers: Sequence[str]) -> Path:
+    rows = [["gpt", question, f"{answer} for {question}"] for question in QUESTIONS for answer in answers]
+    return write(path, [["model", "question", "answer"], *rows])
+
+
+def count_responses(imported: ImportedPool) -> Counter[str]:
+    return Counter(text.split()[0] for _, _, _, text in iter_responses(imported.pool))
+
+
+def test_equal_responses_are_repeats_if_rows_of_a_question_differ_elsewhere(tmp_path: Path) -> None:
+    path = rows_of_one_agent(tmp_path / "t.csv", ["yes", "yes", "no", "yes"])
+    imported = read_table([path], columns={}, exact=False)
+    assert count_responses(imported) == {"yes": 15, "no": 5}
+    assert not imported.left_out
+
+
+def test_equal_responses_are_copies_unless_the_user_states_that_rows_are_repeats(
+    tmp_path: Path, youden: Youden
+) -> None:
+    path = rows_of_one_agent(tmp_path / "t.csv", ["yes", "yes", "yes"])
+    assert read_table([path], columns={}, exact=False).left_out == {"a repetition of an earlier response": 10}
+    imported = read_table([path], columns={"repeat": "rows"}, exact=False)
+    assert count_responses(imported) == {"yes": 15}
+    refused = youden("init", str(path))
+    assert refused.code == 2
+    command = refused.err.partition("keep them: youden ")[2].split(" [init-columns]")[0]
+    assert youden(*command.split()).code == 0
+
+
+def test_a_table_with_a_few_copied_rows_has_no_repeats(tmp_path: Path) -> None:
+    rows = [[agent, question, response(agent, item)] for agent in AGENTS for item, question in enumerate(QUESTIONS)]
+    corrected = [["gpt", QUESTIONS[0], "I corrected this response later on."]]
+    path = write(tmp_path / "t.csv", [["model", "question", "answer"], *rows, rows[1], *corrected])
+    assert read_table([path], columns={}, exact=False).left_out == {"a repetition of an earlier response": 1}

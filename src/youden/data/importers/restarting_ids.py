@@ -126,6 +126,30 @@ def _with_repeat_column(roles: Roles, table: TableColumns) -> Roles:
     return roles
 
 
+def has_repeats_in_rows(roles: Roles, rows: Sequence[Row]) -> bool:
+    """Return whether rows of one agent and item are repeats, although no column numbers them, so that equal ones are kept, too.
+
+    This is assumed if at least half of the cells (an agent and an item) have several rows, and the rows of a cell have different
+    responses at least once. Otherwise, rows with equal responses may be copies.
+    """
+    item = roles.columns.get("item", roles.columns.get("prompt"))
+    text_columns = roles.agent_columns or (roles.columns["text"],)
+    if item is None or "repeat" in roles.columns:
+        return False
+    table = TableColumns(rows)
+    texts_by_cell: defaultdict[tuple[str | None, str | None], list[tuple[object, ...]]] = defaultdict(list)
+    cells = zip(table.join_columns(roles.agents), table.join_columns([item]), strict=True)
+    for cell, row in zip(cells, rows, strict=True):
+        texts = tuple(row.get(column) for column in text_columns)
+        if any(isinstance(text, list) for text in texts):  # each list has the repeats of a cell
+            return False
+        texts_by_cell[cell].append(texts)
+
+    n_cells_with_several = sum(len(texts) > 1 for texts in texts_by_cell.values())
+    differs = any(len(set(map(str, texts))) > 1 for texts in texts_by_cell.values())
+    return differs and n_cells_with_several >= len(texts_by_cell) / 2
+
+
 class _Responses:
     """The rows of a table that have an id and a response; the ids are to be made unique.
 

@@ -35,7 +35,7 @@ from youden.data.importers.related_tables import (
     with_prompts,
 )
 from youden.data.importers.response_columns import ColumnPath, ResponseReader, detect_known_layout, parse_column_paths
-from youden.data.importers.restarting_ids import with_unique_items
+from youden.data.importers.restarting_ids import has_repeats_in_rows, with_unique_items
 from youden.data.importers.role_messages import describe_roles, unclear_columns_error
 from youden.data.importers.table_files import find_tables, is_pool_header, read_rows, read_tables, read_text_folder
 from youden.data.importers.table_header import Rows
@@ -358,7 +358,7 @@ class _TableImporter:
             self.items,
             has_generated_ids=roles.has_generated_ids,
             is_exact=False,
-            has_ordered_rows=self.has_ordered_rows,
+            has_ordered_rows=self.has_ordered_rows or has_repeats_in_rows(roles, rows),
         )
         located_rows = [located_row for table in tables for located_row in table.rows]
         _check_texts_are_not_nested(roles, located_rows)

@@ -84,7 +84,7 @@ def _to_array(value: Any) -> Any:
     if not isinstance(value, np.ndarray):
         return value
     if isinstance(value, np.ma.MaskedArray):
-        value = value.astype(np.float64).filled(np.nan) if value.mask.any() else value.data
+        value = np.ma.filled(value.astype(np.float64), np.nan) if value.mask.any() else value.data
     if value.dtype.kind == "O":
         value = _convert_objects(value)
 

@@ -168,7 +168,7 @@ def as_reals(array: ArrayLike, *, noun: str) -> RealColumn:
     Raises StatisticsError [NOUN-numeric] if a value cannot be converted; `noun` is also the subject of the message.
     """
     if isinstance(array, np.ma.MaskedArray):
-        array = array.astype(np.float64).filled(np.nan)
+        array = np.ma.filled(array.astype(np.float64), np.nan)
     values = np.asarray(array)
     if values.dtype in (np.float32, np.float64):
         return values
