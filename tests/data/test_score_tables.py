@@ -858,3 +858,16 @@ def test_the_temperature_of_models_is_no_item() -> None:
         {"model": ["r", "s"], "x": [0.2, 0.5], "y": [0.6, 0.7], "temperature": [0, 0.7], "n_shot": [0, 1]}
     )
     assert read_scores(frame).item_ids == ("x", "y")
+
+
+def test_equal_names_of_items_on_several_sheets_are_noted(tmp_path: Path) -> None:
+    with pd.ExcelWriter(tmp_path / "t.xlsx") as book:
+        for title in ("maths", "code"):
+            pd.DataFrame({"model": ["a", "b"], "easy": [0.1, 0.2], "hard": [0.3, 0.4]}).to_excel(
+                book, sheet_name=title, index=False
+            )
+    notes = read_scores(tmp_path / "t.xlsx").notes
+    expected = (
+        "4 cells have several scores (up to 2), which are averaged; if the tables 'maths', 'code' have different items"
+    )
+    assert any(note.startswith(expected) for note in notes)

@@ -129,7 +129,8 @@ def _join_messages(messages: Sequence[str]) -> str:
     """Join the first `MAX_LISTED` messages, to at most `MAX_FINDING_CHARACTERS` characters."""
     text = " ".join(messages[:MAX_LISTED])
     if len(messages) > MAX_LISTED:
-        text += f" {len(messages) - MAX_LISTED:,} more findings of this kind are listed by --json."
+        count = format_count(len(messages) - MAX_LISTED, "more finding")
+        text += f" The option --json lists {count} of this kind."
     if len(text) > MAX_FINDING_CHARACTERS:
         text = f"{text[: MAX_FINDING_CHARACTERS - 2]} …"
     return text

@@ -917,7 +917,10 @@ class _TableReader:
         """
         if n_scores.max() > 1:
             n_repeated = format_count(int((n_scores > 1).sum()), "cell", "has", "have")
-            self.notes.append(f"{n_repeated} several scores (up to {n_scores.max()}), which are averaged")
+            note = f"{n_repeated} several scores (up to {n_scores.max()}), which are averaged"
+            if self.located.tables:
+                note += f"; if the tables {format_names(self.located.tables)} have different items, give these different names"
+            self.notes.append(note)
 
     def mark_totals(self, models: NDArray[np.object_], items: NDArray[np.object_], values: Floats) -> Bools:
         """Mark the scores whose model or item has a name such as "total", "average" or "std. dev.".
