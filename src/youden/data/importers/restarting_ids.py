@@ -25,6 +25,7 @@ from youden.data.importers.column_values import (
     join_names,
 )
 from youden.data.importers.foreign_files import import_error
+from youden.data.pools.spool import format_excerpt
 
 _GROUP_WORDS = SUBJECTS | make_word_set(
     "task subtask file filename section part test module unit track turn document passage book folder directory path"
@@ -75,14 +76,16 @@ def with_unique_items(roles: Roles, rows: Sequence[Row], *, location: str) -> Ro
     Raises
     ------
     ImportFormatError
-        [import-ids]: if a column may either make ids unique or number repeats, and neither its name nor a prompt shows
-        which; or if only prompts can identify the items, but more than a quarter of the rows have a prompt that only one
+        [import-ids]: if a column may either make ids or prompts unique or number repeats, and neither its name nor a prompt
+        shows which; or if only prompts can identify the items, but more than a quarter of the rows have a prompt that only one
         agent has.
     """
     table = TableColumns(rows)
     roles = _remove_run_columns(roles, table)
     roles = _with_composite_item(roles, table, location=location)
-    return _with_repeat_column(roles, table)
+    roles = _with_repeat_column(roles, table)
+    _check_prompts_identify_items(roles, table, location=location)
+    return roles
 
 
 def _remove_run_columns(roles: Roles, table: TableColumns) -> Roles:
@@ -223,6 +226,17 @@ class _Responses:
         has_one_text_each = are_determined(self.texts, self.agents, groups, self.ids, repeats)
         return has_one_text_each and self.has_shared_items(groups)
 
+    def may_be_distinguished_by(self, groups: Values) -> bool:
+        """Return whether groups and ids together determine the responses of an agent, and agents have the same groups and ids.
+
+        groups : value of a column in each row (n_rows,); None if missing
+        """
+        if None in groups or not are_determined(self.texts, self.agents, groups, self.ids):
+            return False
+        n_agents = self.count_agents(list(zip(groups, self.ids, strict=True)))
+        n_shared_rows = sum(n > 1 for n in n_agents)
+        return len(set(self.agents)) < 2 or n_shared_rows >= _MIN_SHARED_FRACTION * len(n_agents)
+
     def has_shared_items(self, groups: Values) -> bool:
         """Return whether agents have items in common if a group and an id together identify an item.
 
@@ -288,6 +302,32 @@ def _with_composite_item(roles: Roles, table: TableColumns, *, location: str) ->
     if group_columns:
         return roles.with_role("item", *group_columns, roles.columns["item"])
     return _with_unnamed_groups_or_prompts(roles, other_columns, responses, location=location)
+
+
+def _check_prompts_identify_items(roles: Roles, table: TableColumns, *, location: str) -> None:
+    """Check that rows with the same prompt are not different items, such as the same question about several images.
+
+    They may be different items if agents have several responses to a prompt, and a column without a role distinguishes them
+    and has the same values for several agents.
+
+    Raises: ImportFormatError [import-ids] if there is such a column, because it may also number repeats.
+    """
+    has_one_agent = not roles.agent_columns and len(set(table.join_columns(roles.agents))) == 1
+    if "item" in roles.columns or "repeat" in roles.columns or "prompt" not in roles.columns or has_one_agent:
+        return
+    prompt = roles.columns["prompt"]
+    responses = _Responses(roles.without_role("prompt").with_role("item", prompt), table)
+    if are_determined(responses.texts, responses.agents, responses.ids):
+        return
+
+    for name in roles.unused:
+        is_information = infer_role(name) == "about" or (_REPEAT_WORDS - {"session"}) & split_into_words(name)
+        if (
+            not is_information
+            and name not in (FOLDER, FILE)
+            and responses.may_be_distinguished_by(responses.get_values(name))
+        ):
+            raise import_error(location, _describe_ambiguity(name, prompt, responses), slug="import-ids")
 
 
 def _list_group_candidates(roles: Roles, *, has_prompts: bool) -> tuple[list[str], list[str]]:
@@ -384,7 +424,7 @@ def _describe_ambiguity(column: str, item: str, responses: _Responses) -> str:
     (agent, id_), _ = counts.most_common(1)[0]
     subject = "an agent" if not agent else f"agent {agent!r}"
     return (
-        f"{subject} has several responses to {item} {id_!r}, which differ in the column {column!r}. If these are different "
-        f"items, use `youden import table` with --column 'item={column}+{item}'; if they are repeats, with --column "
+        f"{subject} has several responses to {item} {format_excerpt(id_)}, which differ in the column {column!r}. If these are "
+        f"different items, use `youden import table` with --column 'item={column}+{item}'; if they are repeats, with --column "
         f"'repeat={column}'."
     )
