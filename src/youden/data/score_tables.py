@@ -67,12 +67,12 @@ _TOTAL = re.compile(
     r"|(durchschnitt|mittelwert|gesamt|insgesamt|summe|moyenne|promedio)(_.*)?|(平均|合計|总分|總分)(_.*)?"
 )
 """Normalized names of averages and totals."""
-_SPREAD = re.compile(
+_DEVIATION = re.compile(
     r"(.*_)?(std|stdev|stddev|std_dev|std_?err(or)?|standard_(deviation|error)|sem|variance|\d+_ci|ci_\d+)"
 )
 """Normalized names of standard deviations and errors."""
 _STATISTIC = re.compile(r"sd|se|n|min(imum)?|max(imum)?|count|range|ci|var|q1|q3|iqr")
-"""Normalized names of statistics, which may also name models or items if they stand alone."""
+"""Normalized names of statistics, which may also name models or items if no other statistic is next to them."""
 _NO_SCORE = re.compile(
     r"(.*_)?rank(ing)?(_.*)?|(δ|delta)(_.*)?|no|#|(.*_)?(stderr|stddev|std|std_error|se|ci)|(number_of_|num_|n_|#_?)?param(eter)?s?(_.)?|(model_)?size(_.*)?"
     r"|memory(_usage)?(_.*)?|max_tokens|embedding_dim.*|context_(length|window|size|k)|(release_)?(date|year)|(.*_)?(price|cost|usd|latency)"
@@ -217,7 +217,7 @@ def find_statistics(names: Sequence[str]) -> set[str]:
     block: list[str] = []
     for name in [*names, ""]:
         normalized = normalize_name(name)
-        is_certain = bool(_TOTAL.fullmatch(normalized) or _SPREAD.fullmatch(normalized))
+        is_certain = bool(_TOTAL.fullmatch(normalized) or _DEVIATION.fullmatch(normalized))
         if is_certain:
             statistics.add(name)
         if is_certain or _STATISTIC.fullmatch(normalized):

@@ -19,7 +19,6 @@ import pandas as pd
 from youden.data.importers.column_names import infer_role
 from youden.data.importers.foreign_files import import_error
 from youden.data.importers.table_files import EXCEL, read_rows, read_tables
-from youden.data.label_tables import to_number
 from youden.errors import ImportFormatError
 from youden.text.json_text import check_unique_keys
 from youden.text.printable import find_name_fault
@@ -469,8 +468,13 @@ def _compute_preferences(path: Path, table: pd.DataFrame, notes: list[str]) -> p
 
 def _parse_preference(text: str) -> float:
     """Convert a text such as "0.7", "0,7" or "70%" to a number; NaN for a word."""
-    number = to_number(text) if any(character.isdigit() for character in text) else None
-    return np.nan if number is None else number
+    if not any(character.isdigit() for character in text):  # such as "nan"
+        return np.nan
+    divisor = 100 if text.endswith("%") else 1
+    try:
+        return float(text.removesuffix("%").replace(",", ".")) / divisor
+    except ValueError:
+        return np.nan
 
 
 def _check_percent_signs(path: Path, winner: pd.Series[str]) -> None:
