@@ -359,3 +359,19 @@ def test_columns_that_do_not_identify_items_leave_prompts_as_items(tmp_path: Pat
         if column == "response_id":
             row[column] = f"r{number}"
     assert size(load("table", save(tmp_path, rows, "csv"))) == (4, 4, 32)
+
+
+@pytest.mark.parametrize("column", ["sample", "seed", "trial", "Attempt no"])
+def test_more_repeats_than_prompts_are_still_repeats(tmp_path: Path, column: str) -> None:
+    rows: list[Row] = [
+        {
+            "model": agent,
+            "question": f"What is {thing}?",
+            column: repeat,
+            "answer": f"{agent} says {thing}, time {repeat % 3}",
+        }
+        for agent in AGENTS
+        for thing in range(2)
+        for repeat in range(5)
+    ]
+    assert size(load("table", save(tmp_path, rows, "csv"))) == (4, 2, 40)

@@ -12,7 +12,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
 
-from youden.data.importers.column_names import SUBJECTS, infer_role, is_agent_name, make_word_set, split_into_words
+from youden.data.importers.column_names import (
+    REPEAT_NUMBERS,
+    SUBJECTS,
+    infer_role,
+    is_agent_name,
+    make_word_set,
+    split_into_words,
+)
 from youden.data.importers.column_roles import Roles
 from youden.data.importers.column_values import (
     FILE,
@@ -31,11 +38,7 @@ _GROUP_WORDS = SUBJECTS | make_word_set(
     "task subtask file filename section part test module unit track turn document passage book folder directory path"
 )
 """Words for groups of items within which ids may restart."""
-_NUMBER_WORDS = make_word_set(
-    "repeat repetition replicate rep sample epoch seed run trial attempt iteration iter try draw"
-)
-"""Words for the number of a repeat."""
-_REPEAT_WORDS = _NUMBER_WORDS | make_word_set(
+_REPEAT_WORDS = REPEAT_NUMBERS | make_word_set(
     "round generation n k pass",
     "temperature top_p date day time timestamp created version batch rater annotator judge worker user session order",
 )
@@ -123,7 +126,7 @@ def _with_repeat_column(roles: Roles, table: TableColumns) -> Roles:
 
     for name in roles.unused:
         numbers = table.join_columns([name])
-        is_number = bool(_NUMBER_WORDS & split_into_words(name)) and None not in numbers
+        is_number = bool(REPEAT_NUMBERS & split_into_words(name)) and None not in numbers
         if is_number and len(set(zip(cells, numbers, strict=True))) == len(cells):
             return roles.with_role("repeat", name)
     return roles
