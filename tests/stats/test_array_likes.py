@@ -124,3 +124,34 @@ def test_missing_values_of_pandas_and_python_count_as_nan() -> None:
     for missing in (pd.Series([1, None, 3], dtype="Int64"), [1, None, 3], np.array([1, pd.NA, 3], dtype=object)):
         with pytest.raises(StatisticsError, match=r"\[metric-missing\]"):
             untyped(stats.spearman)(missing, range(3))
+
+
+@pytest.mark.parametrize("name", ["fit_preferences", "fit_bradley_terry"])
+@pytest.mark.parametrize("agent", [3, -1, 0.5, 1])
+def test_agents_that_are_no_positions_or_compared_with_themselves_are_refused(name: str, agent: float) -> None:
+    first, second = np.array([0, 1, agent] * 8), np.array([1, 2, 1] * 8)
+    item = {"item": np.arange(24)} if name == "fit_preferences" else {}
+    with pytest.raises(StatisticsError, match=r"\[trial-position\]"):
+        untyped(getattr(stats, name))(
+            first=first, second=second, answer=np.array([1.0, 0.5, 0] * 8), n_agents=3, **item
+        )
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "slug"),
+    [
+        ("agent", [0, 0, 1, 2], "trial-position"),
+        ("other_item", [-1, 1, -1, 1], "trial-position"),
+        ("answer", [1, 0, 5, 1], "trial-answer"),
+    ],
+)
+def test_self_trials_with_wrong_columns_are_refused(column: str, values: list[float], slug: str) -> None:
+    columns: dict[str, list[float]] = {
+        "agent": [0, 0, 1, 1],
+        "item": [0, 1, 0, 1],
+        "other_item": [-1, 0, -1, 0],
+        "answer": [1, 0, 1, 0],
+    }
+    untyped(stats.estimate_self_consistency)(**columns, n_agents=2, n_items=2)
+    with pytest.raises(StatisticsError, match=rf"\[{slug}\]"):
+        untyped(stats.estimate_self_consistency)(**(columns | {column: values}), n_agents=2, n_items=2)

@@ -173,7 +173,7 @@ def as_reals(array: ArrayLike, *, noun: str) -> RealColumn:
     if values.dtype in (np.float32, np.float64):
         return values
     try:
-        return values.astype(np.float64)
+        return values.astype(np.float64, casting="unsafe" if values.dtype.kind != "c" else "safe")
     except (TypeError, ValueError) as error:
         raise StatisticsError(
             f"The {noun} must be an array of numbers: {error}. Pass floats.", slug=f"{noun}-numeric"
