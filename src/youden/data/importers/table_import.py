@@ -7,6 +7,7 @@ Otherwise `column_roles` finds the roles of the columns, and they are reported.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, count
@@ -48,6 +49,7 @@ from youden.types.pool import Json
 _PLAIN = (".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".parquet")
 _REPEATS = ("repeat", "sample", "epoch")
 """Names of columns that number the responses of an agent to one item, if the user names none."""
+_LIST_OF_TEXTS = re.compile(r"""\[\s*(['"]).*\1\s*\]""", re.DOTALL)
 _ROW_ORDER = "rows"
 """Value of the role `repeat` that names no column: rows of one agent and item are repeats, in their order."""
 
@@ -360,6 +362,11 @@ class _TableImporter:
             is_exact=False,
             has_ordered_rows=self.has_ordered_rows or has_repeats_in_rows(roles, rows),
         )
+        for column in roles.agent_columns or (roles.columns["text"],):
+            if _are_written_as_lists([row.get(column) for row in rows]):
+                self.builder.add_note(
+                    f"the responses in {column!r} are written as lists, and each list is read as one text"
+                )
         located_rows = [located_row for table in tables for located_row in table.rows]
         _check_texts_are_not_nested(roles, located_rows)
         for location, row in located_rows:
@@ -416,6 +423,12 @@ class _TableImporter:
         if unread_sheets:
             problem += f" in the first sheet; move the sheet of the responses before it (not read: {unread_sheets})"
         return unclear_columns_error(self.path, problem, list(dict.fromkeys(chain.from_iterable(rows))), error.options)
+
+
+def _are_written_as_lists(values: Sequence[Json]) -> bool:
+    """Return whether all values are texts such as "['It rained.']", as pandas writes lists to a CSV file, except missing ones."""
+    texts = [value for value in values if value is not None]
+    return bool(texts) and all(isinstance(text, str) and _LIST_OF_TEXTS.fullmatch(text) for text in texts)
 
 
 def _check_texts_are_not_nested(roles: Roles, located_rows: Rows) -> None:
