@@ -258,6 +258,7 @@ def _merge_to_json(merge: MergedPool) -> dict[str, Json]:
         "repeats": merge.repeats,
         "changed": [*merge.changed],
         "removed": [*merge.removed],
+        "prompts": [*merge.prompts],
     }
 
 
@@ -308,8 +309,8 @@ def _describe_planned_run(first_config: FirstConfig) -> str:
 def _print_merge(first_config: FirstConfig, merge: MergedPool) -> None:
     """Print how the pool of an existing config differs from its new source, and the next command.
 
-    The differences are the additions, the responses that were changed in the source, and the agents and items that the source
-    no longer contains.
+    The differences are the additions, the responses and prompts that were changed in the source, and the agents, items and
+    responses that the source no longer contains.
     """
     pool_path = first_config.pool_path.as_posix()
     lines = [f"{first_config.file} exists and is unchanged; {pool_path}: {_describe_additions(merge)}"]
@@ -317,6 +318,10 @@ def _print_merge(first_config: FirstConfig, merge: MergedPool) -> None:
         outcome = "not updated because the run was judged" if first_config.run else "updated in the pool"
         n_changed = format_count(len(merge.changed), "changed response")
         lines.append(f"{n_changed}, {outcome}: {_list_names(merge.changed)}")
+    if merge.prompts:
+        outcome = "not updated because the run was judged" if first_config.run else "updated in the pool"
+        n_changed = format_count(len(merge.prompts), "changed prompt")
+        lines.append(f"{n_changed}, {outcome}: {_list_names(merge.prompts)}")
     if merge.removed:
         lines.append(f"missing in the new file, and kept: {_list_names(merge.removed)}")
 
