@@ -871,3 +871,10 @@ def test_equal_names_of_items_on_several_sheets_are_noted(tmp_path: Path) -> Non
         "4 cells have several scores (up to 2), which are averaged; if the tables 'maths', 'code' have different items"
     )
     assert any(note.startswith(expected) for note in notes)
+
+
+def test_grades_of_few_models_that_rise_by_1_are_scores() -> None:
+    frame = pd.DataFrame({"model": ["a", "b", "c"], "q1": [1, 2, 3], "q2": [5, 4, 1], "q3": [3, 3, 5]})
+    assert read_scores(frame).item_ids == ("q1", "q2", "q3")
+    frame.insert(0, "position", [1, 2, 3])
+    assert read_scores(frame).item_ids == ("q1", "q2", "q3")

@@ -85,6 +85,8 @@ _ITEM_FACT = re.compile(
     r"(.*_)?(difficulty|complexity|length|max(imum)?_(score|points|marks)|points|marks|level|(n|num)_\w+|word_count|answer|target)"
 )
 """Normalized names of columns of numbers that describe items, such as their difficulty."""
+_MAX_RISING_SCORES = 5
+"""Maximum number of rows in which scores may happen to be 1, 2, 3 and so on, like row numbers."""
 _METRICS = {"metric", "metric_name", "measure", "filter"}
 
 
@@ -653,7 +655,11 @@ class _TableReader:
         """Return whether a column holds ranks, averages, row numbers, or other numbers that are not scores."""
         numbers, normalized = self.numbers[name], normalize_name(name)
         may_count_rows = len(numbers) > 2 and numbers[0] in (0, 1) and bool(np.isfinite(numbers).all())
-        counts_rows = may_count_rows and bool((np.diff(numbers) == 1).all())
+        increases_by_1 = may_count_rows and bool((np.diff(numbers) == 1).all())
+        is_first = name == next(iter(self.columns))
+        counts_rows = increases_by_1 and (
+            is_first or len(numbers) > _MAX_RISING_SCORES
+        )  # three scores may be 1, 2 and 3
         may_be_norwegian = normalized == "no" and bool((numbers[np.isfinite(numbers)] % 1).any())
         return counts_rows or (bool(_NO_SCORE.fullmatch(normalized)) and not may_be_norwegian)
 
