@@ -294,3 +294,18 @@ def test_a_table_with_a_few_copied_rows_has_no_repeats(tmp_path: Path) -> None:
     corrected = [["gpt", QUESTIONS[0], "I corrected this response later on."]]
     path = write(tmp_path / "t.csv", [["model", "question", "answer"], *rows, rows[1], *corrected])
     assert read_table([path], columns={}, exact=False).left_out == {"a repetition of an earlier response": 1}
+
+
+def test_too_few_agents_because_of_unread_sheets_are_refused_with_the_sheets(youden: Youden, tmp_path: Path) -> None:
+    book = openpyxl.Workbook()
+    for agent, name in zip(AGENTS, ("answer", "answer", "reply"), strict=True):
+        sheet = book.create_sheet(agent)
+        sheet.append(["question", name])
+        for item, question in enumerate(QUESTIONS):
+            sheet.append([question, response(agent, item)])
+    book.save(tmp_path / "t.xlsx")
+    refused = youden("init", "t.xlsx")
+    assert refused.code == 2
+    assert (
+        "give their columns the names of the first sheet: sheets with other columns not read ('claude')" in refused.err
+    )
