@@ -309,3 +309,18 @@ def test_too_few_agents_because_of_unread_sheets_are_refused_with_the_sheets(you
     assert (
         "give their columns the names of the first sheet: sheets with other columns not read ('claude')" in refused.err
     )
+
+
+@pytest.mark.parametrize("names_agents", [True, False])
+def test_a_folder_with_one_json_file_per_response_is_read(tmp_path: Path, *, names_agents: bool) -> None:
+    for agent in AGENTS:
+        (tmp_path / "in" / agent).mkdir(parents=True)
+        for item, question in enumerate(QUESTIONS):
+            row = {"prompt": question, "response": response(agent, item)} | ({"model": agent} if names_agents else {})
+            path = tmp_path / "in" / (f"{agent}-{item}.json" if names_agents else f"{agent}/{item}.json")
+            path.write_text(json.dumps(row), encoding="utf-8")
+    (tmp_path / "in" / "config.json").write_text(json.dumps({"model": "gpt", "temperature": 0}), encoding="utf-8")
+    pool = read_table([tmp_path / "in"], columns={}, exact=False).pool
+    assert {agent.id for agent in pool.agents} == {*AGENTS}
+    assert sorted(item.prompt or "" for item in pool.items) == sorted(QUESTIONS)
+    assert pool.n_responses == len(AGENTS) * len(QUESTIONS)
