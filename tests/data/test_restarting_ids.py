@@ -375,3 +375,25 @@ def test_more_repeats_than_prompts_are_still_repeats(tmp_path: Path, column: str
         for repeat in range(5)
     ]
     assert size(load("table", save(tmp_path, rows, "csv"))) == (4, 2, 40)
+
+
+def test_settings_of_an_agent_may_make_it_several_agents(tmp_path: Path) -> None:
+    rows: list[Row] = [
+        {
+            "model": agent,
+            "shots": shots,
+            "question": f"What is {thing}?",
+            "answer": f"{agent} says {thing} with {shots}",
+        }
+        for agent in AGENTS
+        for shots in (0, 5)
+        for thing in range(4)
+    ]
+    path = save(tmp_path, rows, "csv")
+    with pytest.raises(
+        ImportFormatError, match=r"different agents, with --column 'agent=model\+shots'.*\[import-ids\]"
+    ):
+        load("table", path)
+    imported = load("table", path, agent="model+shots")
+    assert size(imported) == (8, 4, 32)
+    assert imported.unused == ()

@@ -330,7 +330,7 @@ def _check_prompts_identify_items(roles: Roles, table: TableColumns, *, location
             and name not in (FOLDER, FILE)
             and responses.may_be_distinguished_by(responses.get_values(name))
         ):
-            raise import_error(location, _describe_ambiguity(name, prompt, responses), slug="import-ids")
+            raise import_error(location, _describe_ambiguity(name, prompt, responses, roles.agents), slug="import-ids")
 
 
 def _list_group_candidates(roles: Roles, *, has_prompts: bool) -> tuple[list[str], list[str]]:
@@ -400,7 +400,7 @@ def _with_unnamed_groups_or_prompts(
             continue
         if responses.has_prompts:
             return roles.with_role("item", name, item)
-        raise import_error(location, _describe_ambiguity(name, item, responses), slug="import-ids")
+        raise import_error(location, _describe_ambiguity(name, item, responses, roles.agents), slug="import-ids")
 
     if not responses.has_prompts:
         return roles
@@ -416,18 +416,22 @@ def _with_unnamed_groups_or_prompts(
     return replace(roles.without_role("item"), has_generated_ids=True)
 
 
-def _describe_ambiguity(column: str, item: str, responses: _Responses) -> str:
-    """Return the sentences that say that a column may separate items or number repeats, and how to decide.
+def _describe_ambiguity(column: str, item: str, responses: _Responses, agents: Sequence[str]) -> str:
+    """Return the sentences that say that a column may separate items or agents or number repeats, and how to decide.
 
     column : the ambiguous column
     item : column of the ids of items
     responses : rows of the table, with their ids
+    agents : columns that together name an agent; empty if each agent has a column
     """
     counts = Counter(zip(responses.agents, responses.ids, strict=True))
     (agent, id_), _ = counts.most_common(1)[0]
     subject = "an agent" if not agent else f"agent {agent!r}"
-    return (
-        f"{subject} has several responses to {item} {format_excerpt(id_)}, which differ in the column {column!r}. If these are "
-        f"different items, use `youden import table` with --column 'item={column}+{item}'; if they are repeats, with --column "
-        f"'repeat={column}'."
+    remedy = (
+        f"If these are different items, use `youden import table` with --column 'item={column}+{item}'; if they are repeats, "
+        f"with --column 'repeat={column}'"
     )
+    if agents:
+        remedy += f"; if they are responses of different agents, with --column 'agent={'+'.join([*agents, column])}'"
+    problem = f"{subject} has several responses to {item} {format_excerpt(id_)}, which differ in the column {column!r}"
+    return f"{problem}. {remedy}."

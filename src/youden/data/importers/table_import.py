@@ -392,8 +392,9 @@ class _TableImporter:
             raise self.make_unclear_error(error, rows) from error
 
         # the parts of a combined column such as "subject+id" are used
-        item_columns = split_composite(self.columns.get("item", ""), roles.unused) or ()
-        roles = replace(roles, unused=tuple(column for column in roles.unused if column not in item_columns))
+        for option in self.columns.values():
+            parts = split_composite(option, roles.unused) or ()
+            roles = replace(roles, unused=tuple(column for column in roles.unused if column not in parts))
 
         user_distinguishes_rows = "item" in self.columns or "repeat" in self.columns or self.has_ordered_rows
         if not user_distinguishes_rows:
