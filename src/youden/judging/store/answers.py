@@ -412,7 +412,7 @@ class Store:
         except CallError as error:
             return Failure(error.kind, error.status, error.reason)
         except (orjson.JSONDecodeError, KeyError, TypeError) as error:
-            raise make_store_error(self.name, str(error)) from None
+            raise make_store_error(self.name, error) from None
 
 
 def _to_text(config: dict[str, Json]) -> str:
