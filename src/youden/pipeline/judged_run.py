@@ -23,6 +23,7 @@ from youden.judging.estimate import estimate
 from youden.judging.scheduler.options import JudgingOptions, calibration_account
 from youden.judging.scheduler.progress_log import ProgressLog
 from youden.judging.scheduler.shutdown import check_answered, run_until_stopped
+from youden.judging.store.answers import load_backend_class
 from youden.judging.store.worker_group import SharedBudget, WorkerGroup, coordinate_run
 from youden.pipeline.alternative_rankings import check_partner_rules
 from youden.pipeline.fitted_run import check_target
@@ -133,6 +134,7 @@ def plan_run(config: RunConfig, *, batched: bool = False, pools: Sequence[Pool] 
 
     # record the store, unless the judge stores no answers
     if judge.stores_new_answers:
+        load_backend_class(config.store_location)  # raises if it cannot be a store, before it is recorded
         config = config.model_copy(update={"store": config.store_location})
     check_same_store(config, plan, judge)
 
