@@ -87,15 +87,20 @@ def format_next_step(folder: RunFolder, facts: RunFacts, *, usd_per_call: float 
         names = " and ".join(pair)
         return f"to separate {names}, run a pool with more items under another name; self-trials cannot be extended"
     if plan.rounds is not None:
-        has_reached_goal = any(STOP_MESSAGES["near enough"] in note for note in plan.notes)
-        if has_reached_goal:
-            return (
-                "for a longer search, set a smaller `max_regret` in the config of the run, and run it with --out NEW; with the "
-                "same store, stored answers are reused"
-            )
-        command = format_command(["youden", "run", str(folder.file("config.yaml"))])
-        return f"`{command} --calls N --out NEW` makes a longer search; with the same store, stored answers are reused"
+        return _format_longer_search(folder, plan)
     return _format_separation(folder, plan, pair, usd_per_call=usd_per_call)
+
+
+def _format_longer_search(folder: RunFolder, plan: Plan) -> str:
+    """Format how to search longer with a plan in rounds: by more calls, or for a smaller regret if it was bounded as required."""
+    has_reached_regret = any(STOP_MESSAGES["near enough"] in note for note in plan.notes)
+    if has_reached_regret:
+        return (
+            "for a longer search, set a smaller `max_regret` in the config of the run, and run it with --out NEW; with the same "
+            "store, stored answers are reused"
+        )
+    command = format_command(["youden", "run", str(folder.file("config.yaml"))])
+    return f"`{command} --calls N --out NEW` makes a longer search; with the same store, stored answers are reused"
 
 
 def _format_separation(folder: RunFolder, plan: Plan, pair: Sequence[str], *, usd_per_call: float | None) -> str:
