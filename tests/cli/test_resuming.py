@@ -236,6 +236,7 @@ def test_every_recommendation_of_an_unfinished_run_is_marked(
 
     youden("export", "runs/capped", "hf", "--format", "hf").well()
     assert mark.rstrip() in (capped / "hf/README.md").read_text(encoding="utf-8")
+    assert mark.rstrip() in youden("export", "runs/capped", "tables.csv").well().err
     youden("export", "runs/capped", "eee", "--format", "eee").well()
     files = list((capped / "eee").rglob("*.json"))
     assert files
