@@ -383,8 +383,11 @@ def test_quality_of_an_earlier_ranking_is_reported_by_its_digest(
     fill_in(table)
     assert youden("quality", str(run.path), "--labels", str(table)).code == 0
     assert run.read_quality().tables_digest == run.compute_tables_digest()
+    assert "earlier ranking" not in youden("report", str(run.path), "--format", "md").well().out
     run.write_quality(replace(run.read_quality(), tables_digest="other"))
     assert run.read_quality().tables_digest != run.compute_tables_digest()
+    assert "quality.json refers to an earlier ranking" in youden("report", str(run.path), "--format", "md").well().out
+    assert "labels do not decide the recommendation" in youden("report", str(run.path)).well().err
 
 
 @pytest.mark.slow
