@@ -188,7 +188,7 @@ class _RankedResponses:
         """Read the ranking and the pool of a fitted run. Raises PlanError [plan-other-pool] if the pool has changed."""
         pool = folder.read_judged_pool()
         judged_digest = folder.read_pool().digest
-        if pool.digest != judged_digest:
+        if judged_digest is not None and pool.digest != judged_digest:
             raise PlanError(
                 f"The pool of {folder.path} has other texts than those that were judged: got the digest {pool.digest[:12]} "
                 f"instead of {judged_digest[:12]}. Restore the pool as it was judged, or make a new run.",
