@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -96,25 +97,27 @@ class TrialsOnDisk:
 
         # An entry is the set of matching rows of one block that have one sort value. Entries are put in the order of the
         # sorted rows: entry e has the positions from starts[e] to ends[e] − 1 among all sorted rows.
-        block, value, n = self._count_all_blocks(chosen, by)
-        order = np.lexsort((block, -value if descending else value))
-        block, n = block[order], n[order]
-        ends = np.cumsum(n)
-        starts = ends - n
+        block_of_entry, sort_value, n_rows = self._count_all_blocks(chosen, by)
+        order = np.lexsort((block_of_entry, -sort_value if descending else sort_value))
+        block_of_entry, n_rows = block_of_entry[order], n_rows[order]
+        ends = np.cumsum(n_rows)
+        starts = ends - n_rows
         entries_on_page = np.flatnonzero((ends > start) & (starts < stop))
+        blocks_on_page = block_of_entry[entries_on_page]
 
-        lines: dict[int, list[TrialLine]] = {}
-        for number in np.unique(block[entries_on_page]).tolist():
-            rows_of_block = self._read_block(number)
-            matching_rows = rows_of_block.find(chosen, by=by, descending=descending)
-            ends_in_block = np.cumsum(np.where(block == number, n, 0))  # among the matching rows of this block
-            for entry in entries_on_page[block[entries_on_page] == number].tolist():
+        lines_by_entry: dict[int, list[TrialLine]] = {}
+        for block_number in np.unique(blocks_on_page).tolist():
+            block = self._read_block(block_number)
+            matching_rows = block.find(chosen, by=by, descending=descending)
+            ends_in_block = np.cumsum(np.where(block_of_entry == block_number, n_rows, 0))  # among `matching_rows`
+            for entry in entries_on_page[blocks_on_page == block_number].tolist():
                 end_in_block = ends_in_block[entry]
-                rows_of_entry = matching_rows[end_in_block - n[entry] : end_in_block]
+                rows_of_entry = matching_rows[end_in_block - n_rows[entry] : end_in_block]
                 first_position = int(starts[entry])
                 rows_on_page = rows_of_entry[max(start - first_position, 0) : stop - first_position]
-                lines[entry] = [rows_of_block.get_line(int(row)) for row in rows_on_page]
-        return Page(int(n.sum()), tuple(line for entry in entries_on_page.tolist() for line in lines[entry]))
+                lines_by_entry[entry] = [block.get_line(int(row)) for row in rows_on_page]
+        lines = chain.from_iterable(lines_by_entry[entry] for entry in entries_on_page.tolist())
+        return Page(int(n_rows.sum()), tuple(lines))
 
     def get_line(self, row: int) -> TrialLine:
         """Return one trial by its position in the run."""

@@ -158,7 +158,7 @@ class Caller:
         if self.is_stopped:
             raise CallError("The run ended before the request was sent.", kind="transient")
         if not self.has_leases():
-            raise CallError("The lease on the request may have expired.", kind="transient", unbilled=True)
+            raise CallError("The lease on the request may have expired.", kind="transient")
         return estimated_tokens
 
     async def _acquire_tokens(self, n_tokens: float) -> None:

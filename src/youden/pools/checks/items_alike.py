@@ -99,7 +99,7 @@ def _find_similar_responses(pool: Pool, rng: np.random.Generator) -> csr_array[n
 
 
 def _compute_min_similarities(first_half: csr_array[np.float64], second_half: csr_array[np.float64]) -> Floats:
-    """Compute for each item the similarity that another item must at least have to it, so that their responses are similar.
+    """Compute for each item the minimum similarity of other items whose responses count as similar to its own.
 
     The similarity within an item compares the responses of two halves of the agents to this item. The minimum is
     `MIN_RESPONSE_SIMILARITY` · max(similarity within the item, median of this similarity over items). Without the median, the

@@ -153,7 +153,7 @@ def collect_requests(
         requests.update(new_requests)
         return get_answers(list(new_requests))
 
-    # run the generation with a function that sends nothing; a response whose answers are unknown is missing and not needed here
+    # the generation passes all its requests to the function, which sends nothing; the responses are not used
     asyncio.run(_generate_responses(generation, record_and_answer))
     return requests
 
