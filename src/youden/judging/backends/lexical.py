@@ -119,7 +119,7 @@ class Lexical:
         n_sources = len(pool.all_texts) if plan.is_self_plan else pool.n_agents
         first_responses = np.flatnonzero(agent_of_text < n_sources)
         other_item = np.where(plan.trial_type == PAIRED, plan.item, plan.other_item)
-        first, second = _find_text_positions(
+        first_text, second_text = _find_text_positions(
             plan, other_item=other_item, agent_of_text=agent_of_text, item_of_text=item_of_text
         )
         responses = pool.all_texts.T[pool.all_present.T]
@@ -132,7 +132,8 @@ class Lexical:
         fold_1, fold_2 = fold[plan.item], fold[other_item]
         excluded_folds = N_FOLDS * np.minimum(fold_1, fold_2) + np.maximum(fold_1, fold_2)  # one number per pair
         models = np.unique(excluded_folds)[:, None]
-        is_fitted_on = (fold >= 0) & (fold != models // N_FOLDS) & (fold != models % N_FOLDS)  # (n_models, n_items)
+        excluded_1, excluded_2 = models // N_FOLDS, models % N_FOLDS  # the two folds of each pair
+        is_fitted_on = (fold >= 0) & (fold != excluded_1) & (fold != excluded_2)  # (n_models, n_items)
 
         matrix = build_word_matrix(texts)[: len(item_of_text)]
         matrix, word_weights = _weight_words(matrix, item_of_text, is_fitted_on)
@@ -144,10 +145,10 @@ class Lexical:
         samples = []
         for paired in (True, False):
             pairs = sample_pairs(item_of_text[first_responses], rng, paired=paired)
-            a, b = (first_responses[rows] for rows in pairs)
-            similarities = sum_shared_weights(matrix, a, b, weights=word_weights)
-            similarities *= text_weight[a] * text_weight[b]
-            is_in_fit = is_fitted_on[:, item_of_text[a]] & is_fitted_on[:, item_of_text[b]]
+            text_1, text_2 = (first_responses[positions] for positions in pairs)
+            similarities = sum_shared_weights(matrix, text_1, text_2, weights=word_weights)
+            similarities *= text_weight[text_1] * text_weight[text_2]
+            is_in_fit = is_fitted_on[:, item_of_text[text_1]] & is_fitted_on[:, item_of_text[text_2]]
             samples.append((similarities.T, is_in_fit))
         (paired_similarities, is_paired_in_fit), (independent_similarities, is_independent_in_fit) = samples
 
@@ -160,9 +161,9 @@ class Lexical:
                 is_self_plan=plan.is_self_plan,
             )
             trials = np.flatnonzero(excluded_folds == model)
-            a, b = first[trials], second[trials]
-            similarities = sum_shared_weights(matrix, a, b, weights=word_weights[:, m])
-            similarities *= text_weight[a, m] * text_weight[b, m]
+            text_1, text_2 = first_text[trials], second_text[trials]
+            similarities = sum_shared_weights(matrix, text_1, text_2, weights=word_weights[:, m])
+            similarities *= text_weight[text_1, m] * text_weight[text_2, m]
             answer[trials] = np.clip(similarities / scale, 0.0, 1.0)
             hard[trials] = similarities >= threshold
 

@@ -299,9 +299,8 @@ def check_usage(
     Raises
     ------
     CallError
-        Of kind `rejected`, if the answer is too long; it is never cut. This is the case if its text and refusal together
-        have more bytes than `answer_limit` tokens can have (without a limit, more than `MAX_REPLY_BYTES`), or if its
-        tokens with log-probabilities have more than `EXTRA_BYTES`.
+        Of kind `rejected`, if the answer is too long. Its text and refusal together may have as many bytes as `answer_limit`
+        tokens can have (without a limit, `MAX_REPLY_BYTES`), and its tokens with log-probabilities `EXTRA_BYTES`.
     """
     _check_length(completion, answer_limit)
     n_in, n_out = completion.tokens_in, completion.tokens_out

@@ -172,7 +172,7 @@ class BatchRunner:
         """Send the requests that still need an outcome in one or more batches, as many as the cost cap allows.
 
         If a batch cannot be started, the run ends, and no further batch is sent. A request counts towards the cap as soon as its
-        line is made: first in `_unsent_lines_usd`, to which `_iter_lines` adds it, and then in the reservation of its batch.
+        line is made: first, `_iter_lines` adds its cost to `_unsent_lines_usd`; later, the reservation of its batch contains it.
 
         Returns the stored records of the batches that were started.
         """

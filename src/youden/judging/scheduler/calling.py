@@ -69,9 +69,9 @@ class Caller:
     async def attempt(self, call: Call) -> Completion:
         """Send a call once and book its cost, for a worker that `concurrency` has admitted.
 
-        The cost is computed from the reported usage, and is 0 if the server rejected the call. If the usage is unknown,
-        the cap counts the largest possible cost. The call itself is then booked at that cost if it was answered, and
-        otherwise at the cost that such calls usually have.
+        The cost is computed from the reported usage, and is 0 if the server rejected the call. If the usage is unknown, the cap
+        counts the largest possible cost. A call that was answered is then booked at this cost, and a failed one at the cost
+        that calls of this run usually have.
 
         Parameters
         ----------

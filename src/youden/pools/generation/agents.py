@@ -209,7 +209,7 @@ class AgentSpec(BaseModel):
 
     @model_validator(mode="after")
     def _check_fields(self) -> Self:
-        """Check that the agent has a model or steps that make its responses, and that fields are set together if they need it.
+        """Check that the agent has a model or steps, which make its responses. Fields that need each other must be set together.
 
         A failed check raises ValueError. The message of the error has no subject, because it is printed after the id of the
         agent.
