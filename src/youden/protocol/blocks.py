@@ -248,9 +248,11 @@ def with_round(plan: Plan, rounds: Rounds, trials: Trials, *, active: Bools) -> 
     Returns
     -------
     Plan
-        A copy; `step` of the new trials is the number of the round, 1 for the first one after the pilot.
+        A copy, with the new round in `rounds`. The column `step` of the new trials has the number of the round, 1 for the first
+        round after the pilot.
     """
-    step = np.full(len(trials), len(rounds.starts), dtype=np.int32)
+    round_number = len(rounds.starts)  # the pilot is number 0 and has a start, too
+    step = np.full(len(trials), round_number, dtype=np.int32)
     longer_plan = with_added_trials(plan, replace(trials, step=step))
     first_new_block = int(plan.block.max()) + 1
     return replace(longer_plan, rounds=rounds.with_round(first_new_block, active))

@@ -113,11 +113,12 @@ class BlockSequence(NamedTuple):
         n_finished_periods = block_numbers // period
         partner_by_block = self.partners[(block_numbers + n_finished_periods) % n_agents]
 
-        # a pass has each combination of item and partner once; the second pass exchanges the first and the second text
+        # A pass has each combination of item and partner once. The second pass has the blocks of the first one again, with the
+        # first and the second text exchanged: there, the contender is first if it is not first in the first pass.
         n_blocks_of_pass = n_items * n_agents
-        is_first_by_block = self.contender_is_first[block_numbers % n_blocks_of_pass]
         is_second_pass = block_numbers >= n_blocks_of_pass
-        is_first_by_block[is_second_pass] = ~is_first_by_block[is_second_pass]
+        is_first_in_first_pass = self.contender_is_first[block_numbers % n_blocks_of_pass]
+        is_first_by_block = is_first_in_first_pass != is_second_pass
 
         # one comparison per block and contender
         block = np.repeat(np.arange(len(block_numbers)), len(contenders))
