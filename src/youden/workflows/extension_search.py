@@ -126,12 +126,11 @@ def _allocate_by_regret(
     if selection is not None and selection.regret_bound <= max_regret:
         return None
 
+    alpha_of_last_analysis = analysis.final_alpha_fraction  # as a fraction of alpha
     is_active, trial_fraction, _ = next_allocation(
-        pairwise,
-        analysis.upper_bounds,
-        top=top,
-        alpha_fraction=analysis.final_alpha_fraction,
-        max_regret=max_regret,
+        pairwise, analysis.upper_bounds, top=top, alpha_fraction=alpha_of_last_analysis, max_regret=max_regret
     )
+
+    # the number of further trials is given as a fraction of the largest number of trials that one of these agents has
     most_trials = float(ranked.n_trials[is_active].max())
     return is_active, ceil(trial_fraction * most_trials)

@@ -324,8 +324,9 @@ def _check_labels_fit_scale(values: Sequence[float], low: float, high: float) ->
     values : the labels, at least one
     low, high : lowest and highest possible label
 
-    Raises ConfigError [quality-scale] if a label is below `low` or above `high`, if `low` is not below `high`, or if all
-    labels are fractions and the scale is from 0 to 10 or wider.
+    Raises ConfigError [quality-scale] if a label is below `low` or above `high`, or if `low` is not below `high`. The error is
+    also raised if all labels are from 0 to 1, not only 0 and 1, and the scale begins at 0 and ends at 10 or above. Such labels
+    are probably percentages that a spreadsheet stores as fractions, such as 0.8 for 80%.
     """
     is_scale_valid = low < high
     values_outside = [value for value in values if not low <= value <= high]
