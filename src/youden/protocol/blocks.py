@@ -248,8 +248,7 @@ def with_round(plan: Plan, rounds: Rounds, trials: Trials, *, active: Bools) -> 
     Returns
     -------
     Plan
-        A copy, with the new round in `rounds`. The column `step` of the new trials has the number of the round, 1 for the first
-        round after the pilot.
+        A copy. The column `step` of the new trials is the number of the round, 1 for the first round after the pilot.
     """
     round_number = len(rounds.starts)  # the pilot is number 0 and has a start, too
     step = np.full(len(trials), round_number, dtype=np.int32)

@@ -54,24 +54,24 @@ def draw_anchor_trials(
     start: int,
     together: bool = False,
 ) -> Trials:
-    """Draw blocks that compare some agents, the scored ones, with anchors, the first agents of the pool.
+    """Draw blocks of trials that compare the agents in `scored` with anchors. Anchors are the first agents of the pool.
 
-    A block has one item. On it, each scored agent appears once first and once second, against two different anchors.
-    The anchors rotate, so that a scored agent is compared with all of them about equally often. An anchor among
-    `scored` is not compared with itself.
+    A block has one item. On it, each agent in `scored` appears once first and once second, against two different anchors.
+    The anchors rotate, so that an agent is compared with all of them about equally often. An anchor in `scored` is not
+    compared with itself.
 
     Returns paired trials with block numbers.
 
     eligible : bool array (n_agents, n_items), cells (agent, item) that may be compared
     rng : source of the random order of the anchors
-    scored : positions of the scored agents
+    scored : positions of the agents whose abilities the trials measure
     n_anchors : number of anchors
     n_paired : maximum number of trials; there are fewer, or none, if the next block does not fit or no comparison is left
     planned : comparisons that are not repeated
     pairs : "ordered", or "unordered" if the reverse of a planned comparison is not drawn either
     items : int array, items in the order in which the blocks use them; after the last one, the first one follows
     start : number that the first block gets; it does not change what is drawn
-    together : whether all scored agents of a block are compared with the same two anchors
+    together : whether all agents in `scored` are compared with the same two anchors in a block
     """
     anchor_order = rng.permutation(n_anchors).tolist()
     shifts = rng.permutation(n_anchors)
@@ -91,7 +91,7 @@ def draw_anchor_trials(
         for position, agent in enumerate(scored):
             if not eligible[agent, item]:
                 continue
-            # the scored agents begin at anchors that are evenly spaced, or all at the same one
+            # the agents begin at anchors that are evenly spaced, or all at the same anchor
             spacing = 0 if together else position * n_anchors // len(scored)
             first_anchor = shift + spacing
             comparisons = _compare_with_anchors(item, agent, anchor_order, first_anchor, eligible=eligible, drawn=drawn)
@@ -120,10 +120,9 @@ def _compare_with_anchors(
 ) -> list[Comparison]:
     """Draw two comparisons of an agent with different anchors on an item: with the agent first, and with the agent second.
 
-    Anchors are the first agents of the pool, with which all other agents are compared. For each of the two comparisons, the
-    anchors are tried in cyclic order until one can be used. The first search begins at the position `start` of `anchor_order`,
-    and the second one half a cycle later. An anchor is skipped if its response to the item may not be compared, or if the
-    comparison was drawn before.
+    Anchors are the agents with which all others are compared. For each of the two comparisons, the anchors are tried in cyclic
+    order until one can be used. The first search begins at the position `start` of `anchor_order`, and the second one half a
+    cycle later. An anchor is skipped if its response to the item may not be compared, or if the comparison was drawn before.
 
     eligible : bool array (n_agents, n_items), cells (agent, item) that may be compared
     drawn : comparisons that were drawn before
@@ -223,7 +222,7 @@ def add_items(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
     -------
     Plan
         A new plan of `pool`: the trials of `plan`, unchanged, and then the new ones. A note states the number of new
-        trials. If the number is smaller than requested, the note adds that no more comparisons are left.
+        trials, and whether fewer comparisons than requested were left.
 
     Raises
     ------
@@ -446,14 +445,14 @@ class _PlanExtender:
     def draw_linking_blocks(
         self, scored: tuple[int, ...], n_paired: int, *, items: Ids | None = None, together: bool = False
     ) -> Trials:
-        """Draw blocks of trials that compare some agents with anchors. Anchors are the agents of the first plan.
+        """Draw blocks of trials that compare the agents in `scored` with anchors. Anchors are the agents of the first plan.
 
-        A block has one item, on which each of the agents has up to two trials: one as the first agent, and one as the second
+        A block has one item, on which each of these agents has up to two trials: one as the first agent, and one as the second
         agent against another anchor. An agent has fewer trials if its response is missing or held out, or if no new comparison
         with an anchor is left. The items on which the agents have the fewest trials come first. The answers count only for the
         abilities of these agents, not for those of the anchors. Block numbers begin at `next_block`, which is updated.
 
-        scored : positions of the agents to compare with anchors
+        scored : positions of the agents whose abilities the trials measure
         n_paired : maximum number of trials; only whole blocks are drawn, so there may be fewer
         items : int array, positions of the items to use; default: all items of the plan
         together : whether all agents in `scored` are compared with the same two anchors in a block
@@ -507,9 +506,8 @@ class _PlanExtender:
         """Draw as many blocks as fit into `n_paired` calls, divided among sets of items in proportion to their sizes.
 
         A block compares all anchors (the agents of the first plan) on one item. Each group of agents that joined later gets
-        equally many blocks, which compare the group with anchors. If the comparisons that are left on a set are too few for its
-        blocks, the next set gets more blocks. Blocks that the last set lacks are not drawn. Block numbers begin at `next_block`,
-        which is updated.
+        equally many blocks, which compare the group with anchors. If too few comparisons are left on a set, its missing blocks
+        are added to the next set, if there is one. Block numbers begin at `next_block`, which is updated.
 
         n_paired : maximum number of paired calls
         set_sizes : number of items by set number, as in `count_items_by_set`

@@ -205,6 +205,7 @@ def assign_repeats(trials: Trials, pool: Pool, seed: int, *, after: Trials | Non
     # Each trial has two texts, which follow each other: the first and the second text of a trial, those of the next trial, and
     # so on. A group is a trial type, an agent and an item; the texts of a group take turns.
     text_codes = _encode_groups(Trials.concat([earlier, trials]), pool.n_items)
+    # number the groups that occur from 0
     group_codes, group_of_text = np.unique(text_codes, return_inverse=True)
     n_earlier_texts = 2 * len(earlier)
     groups_of_earlier_texts, groups_of_new_texts = np.split(group_of_text, [n_earlier_texts])

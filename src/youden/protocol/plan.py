@@ -286,17 +286,9 @@ def make_plan(
     check_argument("design", design, str, "Pass the name of a design, such as 'cyclic'.")
     requested = CallBudget.parse(calls) if calls is not None else None
     if question == "information" and needs_self_trials(pool):
-        own_design = None if design == "cyclic" else design
-        check_self_trials(
-            requested,
-            {
-                **(options or {}),
-                "design": own_design,
-                "independent": independent,
-                "holdout": holdout,
-                "self_trials": self_trials,
-            },
-        )
+        set_design = None if design == "cyclic" else design
+        settings = {"design": set_design, "independent": independent, "holdout": holdout, "self_trials": self_trials}
+        check_self_trials(requested, {**(options or {}), **settings})
         return _make_self_plan(pool, requested, seed=seed)
     _check_pool_size(pool)
     make_design = DESIGNS.load(design)

@@ -61,8 +61,8 @@ def count_independent(n_calls: int, n_agents: int, *, is_first: bool = True) -> 
 def count_independent_for_paired(n_paired: int, n_agents: int, *, is_first: bool = True) -> int:
     """Count the independent trials that a plan with the rule "pooled" has in addition to its paired trials.
 
-    The number n is the smallest with n ≥ f(n_paired + n), for the number f of independent trials (`count_independent`) in a total
-    number of trials. It is 7 to 10% of the total.
+    They are 7 to 10% of all trials. If f(N) of N trials are independent (`count_independent`), the result is the smallest n with
+    n ≥ f(n_paired + n).
 
     n_paired : number of paired trials
     n_agents : number of agents
@@ -336,11 +336,11 @@ def _encode_trials(trials: Trials | None, eligible: Bools) -> Positions:
 def draw_scored_trials(
     plan: Plan, eligible: Bools, rng: np.random.Generator, *, scored: Positions, partners: Positions, n: int
 ) -> Trials:
-    """Draw independent trials for the false-positive rates of some agents, the scored ones.
+    """Draw independent trials for the false-positive rates of the agents in `scored`.
 
-    Each trial compares a scored agent with a random partner. The numbers of trials of two scored agents differ by at most one,
-    and each scored agent is first and second about equally often. There are fewer than `n` trials if no new comparison is found
-    for some pairs.
+    Each trial compares one of these agents with a random partner. The agents get equally many trials, or one more or less, and
+    each agent is first and second about equally often. There are fewer than `n` trials if no new comparison is found for some
+    pairs.
 
     plan : plan whose independent trials are not repeated
     eligible : bool array (n_agents, n_items), cells (agent, item) whose responses may be used

@@ -263,7 +263,7 @@ def _compute_training_fpr(rates: Rates) -> Floats | float:
     Training may not use a trial that shows a text of a held-out cell (agent, item), as the rule of the split says. By the rule
     "matched", each row of rates has its own FPR, and by the rule "pooled", all rows have the same one, as in `_get_fpr`.
     """
-    answer_sums = rates.detail  # None for imported rates, which do not say which answers they contain
+    answer_sums = rates.detail  # None for imported data, which have only one rate per row
     if answer_sums is None:
         return _get_fpr(rates)
 

@@ -140,9 +140,8 @@ def _make_plan_of_trials(
 ) -> Plan:
     """Make a new plan of some trials of another plan.
 
-    The new plan has no held-out cells (agent, item), because no trial is selected that shows the text of a cell that the other
-    plan holds out. It also has no record of rounds and extensions, which describe how trials were added to the other plan. Its
-    independent trials count as pooled: none is matched to a paired trial.
+    The new plan has no held-out cells (agent, item), because no selected trial shows a held-out text. It also has no record of
+    rounds and extensions, which describe how trials were added to the other plan. Its independent trials count as pooled.
 
     rows : int array, rows of `plan` with the trials
     n_requested : number of calls that the user requested; there may be fewer trials

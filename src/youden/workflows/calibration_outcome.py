@@ -367,30 +367,18 @@ def _list_criteria(measures: Measures) -> list[_Criterion]:
         fpr = _scale_counts(measures.fpr, calls_factor)
         return independent_difference(tpr, fpr)
 
+    fpr_at = partial(_scale_counts, measures.fpr)
+    copies_at = partial(_scale_counts, measures.copy_yes_rate)
+    template_at = partial(_scale_counts, measures.yes["template"])
+    missing_at = partial(_scale_counts, measures.no_answer)
     return [
         _Criterion("j", "J", MIN_J, is_minimum=True, estimate_at=estimate_j),
-        _Criterion("fpr", "FPR", MAX_FPR, is_minimum=False, estimate_at=partial(_scale_counts, measures.fpr)),
+        _Criterion("fpr", "FPR", MAX_FPR, is_minimum=False, estimate_at=fpr_at),
+        _Criterion("copy_yes_rate", "yes rate on copies", MIN_COPY_YES_RATE, is_minimum=True, estimate_at=copies_at),
         _Criterion(
-            "copy_yes_rate",
-            "yes rate on copies",
-            MIN_COPY_YES_RATE,
-            is_minimum=True,
-            estimate_at=partial(_scale_counts, measures.copy_yes_rate),
+            "template", "yes rate on a template", MAX_TEMPLATE_YES_RATE, is_minimum=False, estimate_at=template_at
         ),
-        _Criterion(
-            "template",
-            "yes rate on a template",
-            MAX_TEMPLATE_YES_RATE,
-            is_minimum=False,
-            estimate_at=partial(_scale_counts, measures.yes["template"]),
-        ),
-        _Criterion(
-            "missing",
-            "missing answers",
-            MAX_MISSING_RATE,
-            is_minimum=False,
-            estimate_at=partial(_scale_counts, measures.no_answer),
-        ),
+        _Criterion("missing", "missing answers", MAX_MISSING_RATE, is_minimum=False, estimate_at=missing_at),
     ]
 
 

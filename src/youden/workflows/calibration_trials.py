@@ -294,8 +294,8 @@ def _compare_with_third(paired: Trials, third: Ids) -> Trials:
 def _draw_third_agents(paired: Trials, plan: Plan, rng: np.random.Generator) -> Ids:
     """Draw a third agent for each paired trial, with a response to the item of the trial.
 
-    Most other trials of the calibration are trials of the run. So that the comparisons of the third agent with both agents of the
-    trial are new, an agent is preferred if the plan of the run has neither comparison on this item.
+    The comparisons of the third agent with both agents of the trial should be new. An agent is therefore preferred if the plan of
+    the run has neither comparison on this item.
 
     Returns an int32 array (n_trials,), −1 if no third agent has a response.
     """

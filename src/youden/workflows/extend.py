@@ -188,9 +188,8 @@ def _plan_search_round(
 def _plan_single_step(config: RunConfig, request: ExtensionRequest, *, n_before: int) -> PlannedExtension:
     """Plan an extension that has one step, because it is not a search for the best agents.
 
-    If the intervals must reach a half-width, the number of calls is computed from it. Without new agents, it follows from the
-    intervals of the run. With new agents, which have no answers yet, a step with the default number of calls is planned first.
-    The half-width that is expected with this step shows how many calls are needed.
+    If the intervals must reach a half-width, it determines the number of calls. New agents have no intervals yet, so a step with
+    the default number of calls is planned first; the half-width that is expected with this step shows how many are needed.
 
     config : config of the run
     request : what to add: agents, items, responses or calls, or a half-width that the intervals must reach
@@ -299,9 +298,7 @@ def _extend_by_step(planned: PlannedExtension, options: JudgingOptions | None) -
     except YoudenError as error:
         if _has_just_begun(planned, error):
             with suppress(OSError):
-                finish_extension(
-                    run.folder
-                )  # only discards the record, so that nothing is left of the failed extension
+                finish_extension(run.folder)  # discards the record, so nothing is left of the extension
         raise
 
     changes = {"target": run.config.target, "extensions": run.config.extensions, "unfinished": planned.unfinished}

@@ -103,9 +103,8 @@ def _allocate_by_regret(
 ) -> tuple[Bools, int] | None:
     """Decide which agents of a search need further trials, and how many, until the regret bound is small enough.
 
-    The regret of a selection is the ability of the best agent minus the ability of the selected agent. The regret bound is the
-    upper confidence bound of the regret. A search evaluates its data several times. The error rate alpha covers all these
-    interim analyses together, so each analysis spends only a fraction of alpha.
+    The regret of a selection is the ability of the best agent minus the ability of the selected agent. The regret bound is its
+    upper confidence bound. The error rate alpha covers all interim analyses of a search together, so each spends only a fraction.
 
     ranked : abilities. If the run was planned as a search from the beginning, they include its interim analyses so far.
     pairwise : differences of these abilities

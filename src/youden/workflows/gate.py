@@ -594,9 +594,8 @@ def _compute_required_calls(
     alpha : type I error rate of the next analysis
     usd : price of a call in USD; None if unknown
     """
-    variance_factors, later_items = forecast.remaining, forecast.n_items  # one value per number of calls
     power_by_calls = _compute_conditional_power(
-        forecast.difference, variance_factors, later_items, margin=margin, alpha=alpha
+        forecast.difference, forecast.remaining, forecast.n_items, margin=margin, alpha=alpha
     )
     suffices = power_by_calls >= _CONDITIONAL_POWER
     if suffices.any():

@@ -283,11 +283,9 @@ def _forecast_by_preferences(
 ) -> DifferenceForecast:
     """Forecast the difference of two agents, new minus old, that a judge compared by preferences.
 
-    The variance is the larger one of two: the variance by the influence of each item, and the variance in the ranking. No
-    interval is therefore narrower than in the ranking. The variance is NaN if no chain of comparisons links the two agents.
-
-    The effective number of items of an agent is the number of equally weighted items with the same information. The smaller one
-    of the two agents' numbers limits `min_items`; below `MIN_ITEMS`, the difference has no interval, as in the ranking.
+    The variance is at least as large as in the ranking, so that no interval is narrower than there. It is NaN if no chain of
+    comparisons links the two agents. `min_items` is at most the effective number of items of each agent, the number of equally
+    weighted items with the same information. If it is too small, there is no interval, as in the ranking.
 
     fit : fit of the preferences, from which the ranking is computed
     forecast_by_influence : function that forecasts the difference from the influence of each item
@@ -348,9 +346,8 @@ def _forecast_on_these_items(
     """Forecast the difference of two agents, new minus old, with the variance of `abilities`.
 
     The estimate is the same as for items like those of the run. Only its variance differs: if abilities refer to exactly the
-    items of the run, the choice of the items causes no error. The variance then leaves out differences between items, and the
-    interval leaves out kinds of items that the run does not contain (`unseen_effect_square` is 0). All of the variance is
-    residual variance, which more calls reduce.
+    items of the run, the choice of the items causes no error. The variance then leaves out differences between items and kinds of
+    items that the run does not contain (`unseen_effect_square` is 0). All of it is residual variance, which more calls reduce.
 
     abilities : abilities with the covariance for the population of items that they refer to
     forecast_for_similar_items : function that forecasts the difference for items like those of the run
@@ -474,9 +471,8 @@ def _make_additive_forecaster(
 ) -> Forecaster:
     """Return a function that forecasts differences between agents whose abilities are estimated by the additive model.
 
-    The model is fitted to the answers to paired trials. If these answers do not determine all abilities, the model is fitted to
-    the scores of the agents on the items. Variances follow from the influence of each item on each ability. With the target
-    "these-items", they follow from the covariance matrix of the abilities.
+    The model is fitted to the answers to paired trials or, if these do not determine all abilities, to the scores of the agents
+    on the items. Variances follow from the influence of each item on each ability.
 
     rates : rates of yes answers by ordered pair of agents and item
     plan : plan of the run; None if no calls can be added
@@ -664,13 +660,13 @@ def compute_cell_influence(scores: Scores, model: ClippedLinear) -> tuple[Influe
     n_trials_by_cell = scores.weight  # number of answered paired trials of each agent on each item
     tables = []
     for linked in model.item_influence():  # one per set of linked agents
-        agents = linked.agents
-        n_trials = np.where(linked.share > 0, n_trials_by_cell[agents], 0.0)
+        n_trials = np.where(linked.share > 0, n_trials_by_cell[linked.agents], 0.0)
+        extend = partial(_extend_to_all_agents, agents=linked.agents, n_agents=n_agents)
         table = InfluenceTable(
-            ability=_extend_to_all_agents(model.ability_[agents], agents, n_agents, fill_value=np.nan),
-            influence=_extend_to_all_agents(linked.influence, agents, n_agents),
-            weight=_extend_to_all_agents(linked.share, agents, n_agents),
-            n_trials=_extend_to_all_agents(n_trials, agents, n_agents),
+            ability=extend(model.ability_[linked.agents], fill_value=np.nan),
+            influence=extend(linked.influence),
+            weight=extend(linked.share),
+            n_trials=extend(n_trials),
             within_item_variance=np.full(n_agents, np.nan),
         )
         tables.append(table)

@@ -100,9 +100,9 @@ def _format_comparison(gate: Gate, row: GateResult) -> str:
     interval = f"{100 * row.level:.4g}% interval {_format_interval_per_100(row)}"
     is_lower = row.difference < 0
     if gate.is_of_preferences:
-        mostly, seldom = ("loses", "wins") if is_lower else ("wins", "loses")
+        verb, opposite = ("loses", "wins") if is_lower else ("wins", "loses")
         comparisons = f"{count_text} more of 100 comparisons with {gate.baseline}"
-        return f"{row.agent} {mostly} {comparisons} than it {seldom} ({interval})"
+        return f"{row.agent} {verb} {comparisons} than it {opposite} ({interval})"
 
     comparative = "fewer" if is_lower else "more"
     return (
@@ -185,8 +185,7 @@ def _describe_required_items(required: RequiredCalls, *, is_imported: bool) -> s
 def _describe_missing_interval(gate: Gate, row: GateResult) -> str:
     """Explain why the difference of an agent from the baseline has no interval: one of the two was compared on too few items.
 
-    For preferences, the number of items that counts is the effective one. It is the number of equally weighted items with the
-    same information.
+    For preferences, the effective number of items counts. It is the number of equally weighted items with the same information.
     """
     n_items = format_count(row.n_items, "item")
     if gate.is_of_preferences:

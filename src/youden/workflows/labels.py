@@ -267,8 +267,6 @@ def _find_disagreements(
     rank = rank_with_ties(ability)
     tied_ranks = rank_ranges(label, label)
     gap = np.maximum(0, np.maximum(tied_ranks.low - rank, rank - tied_ranks.high))
-
-    # two intervals overlap if each one begins before the other one ends
     is_explained = (ranks_by_ability.low <= ranks_by_label.high) & (ranks_by_label.low <= ranks_by_ability.high)
 
     largest_first = np.argsort(-gap, kind="stable")

@@ -130,9 +130,8 @@ def plan_step(
 def resume_extension(config: RunConfig, unfinished: UnfinishedExtension, request: ExtensionRequest) -> PlannedExtension:
     """Plan the last step of a stopped extension once more, so that this command can finish the extension.
 
-    An extension adds trials to a finished run. A search for the best agents has one step per round. Any other extension has a
-    single step. The step gets the same trials as in the stopped command. Nothing is written. The cost cap is taken from `config`
-    or, if `config` has none, from the stopped command.
+    A search for the best agents has one step per round. Any other extension has a single step. The step gets the same trials as
+    in the stopped command. Nothing is written. If `config` has no cost cap, that of the stopped command is used.
 
     config : config of the run; its extensions may contain the last step already
     unfinished : record of the stopped extension in this config, with its last step

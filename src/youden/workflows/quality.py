@@ -185,8 +185,6 @@ def _read_labels_of_frame(
 ) -> list[_Label]:
     """Read labels from a data frame with one row per label and the columns agent, item and `label`.
 
-    Rows without a label are left out.
-
     agent_ids : ids of the agents of the run
     label : column of the labels
     scale : lowest and highest possible label; None for (0, 1)

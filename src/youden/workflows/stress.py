@@ -222,8 +222,6 @@ def _evaluate_attack(
     findings = _check_agents(planted.pool)
     trials = TrialsByItem.from_verdicts(verdicts)
     planted_positions = np.array(planted.agents)
-
-    # estimate the rates of the planted agents; all other agents keep their rates of the baseline
     rates = trials.false_positives.link_rates(baseline.false_positives, baseline.rates, planted_positions)
     abilities_after = compute_abilities(
         verdicts, rate=rates.rate, families=planned.families, clones=_get_clones(findings)
@@ -231,7 +229,8 @@ def _evaluate_attack(
 
     n_base_trials = len(planned.base.plan)
     is_answered_new_trial = verdicts.answered[n_base_trials:]
-    positions_in_alarms = {position for alarm in trials.yes_counts.find_alarms() for position in alarm.agents}
+    alarms = trials.yes_counts.find_alarms()
+    positions_in_alarms = {position for alarm in alarms for position in alarm.agents}
     planted_in_alarms = [position for position in planted.agents if position in positions_in_alarms]
     return AttackResult(
         attack=attack.name,

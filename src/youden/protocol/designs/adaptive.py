@@ -14,13 +14,7 @@ import numpy as np
 
 from youden.errors import PlanError
 from youden.protocol.designs.block_sequence import BlockSequence
-from youden.protocol.designs.cyclic import (
-    MIN_BLOCKS,
-    Cyclic,
-    TrialDesign,
-    check_shared_items,
-    number_blocks,
-)
+from youden.protocol.designs.cyclic import MIN_BLOCKS, Cyclic, TrialDesign, check_shared_items, number_blocks
 from youden.protocol.designs.fixed_width import FixedWidth
 from youden.protocol.designs.repair import check_count, check_fraction, check_positive
 from youden.types import PAIRED, DesignResult, Plan, Rounds, Trials

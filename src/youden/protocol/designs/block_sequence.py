@@ -113,8 +113,7 @@ class BlockSequence(NamedTuple):
         n_finished_periods = block_numbers // period
         partner_by_block = self.partners[(block_numbers + n_finished_periods) % n_agents]
 
-        # A pass has each combination of item and partner once. The second pass has the blocks of the first one again, with the
-        # first and the second text exchanged: there, the contender is first if it is not first in the first pass.
+        # a pass has each combination of item and partner once; the second pass exchanges the first and the second text
         n_blocks_of_pass = n_items * n_agents
         is_second_pass = block_numbers >= n_blocks_of_pass
         is_first_in_first_pass = self.contender_is_first[block_numbers % n_blocks_of_pass]

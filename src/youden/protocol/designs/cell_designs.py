@@ -250,8 +250,8 @@ class CellDesign(TrialDesign, ABC):
         eligible : bool array (n_agents, n_items), cells that may be added
         random_key : float array (n_agents, n_items); eligible cells with the smallest numbers are added first
 
-        Without `repair`, raises PlanError [not-connected] if the cells are not connected, and [d-core] if an agent or item has
-        too few cells. With `repair`, raises PlanError [not-connected] if even all eligible cells together are not connected.
+        Raises PlanError [not-connected] if the cells (with `repair`, all eligible cells) are not connected. Without `repair`,
+        also raises [d-core] if an agent or item has too few cells.
         """
         if self.repair:
             return repair(sampled, eligible, key=random_key, d=self.d_core)
