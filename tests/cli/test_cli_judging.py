@@ -108,6 +108,7 @@ def test_max_missing_and_retry_failed_are_read_from_options_and_config(
     assert (again.code, server.n_requests) == (0, before)
     server.behave = lambda _n, body: Reply(same_item(body))
     mended = youden("judge", "more.yaml", "--retry-failed", "--json")
+    assert "the cost of the plan excludes them" in mended.err
     assert json.loads(mended.out)["calls"]["missing_paired"] == {}
     assert server.n_requests - before >= n_missing > 0
 

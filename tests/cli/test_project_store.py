@@ -266,6 +266,20 @@ def test_a_run_with_a_damaged_store_resumes_with_another_store(
     assert server.n_requests == CALLS
 
 
+def test_a_mistyped_address_of_a_store_does_not_block_the_run(
+    youden: Youden, project_folder: Path, server: WireServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    for command in ("plan", "run"):
+        assert youden(command, "r.yaml", "--store", "mysql://host/answers").refuses("store-url")
+    assert not (project_folder / "runs/r/config.yaml").exists()
+    youden("plan", "r.yaml", "--store", "mine.db").well()
+    config = project_folder / "runs/r/config.yaml"
+    config.write_text(config.read_text().replace("store: ../../mine.db", "store: mysql://host/answers"))
+    youden("run", "r.yaml", "--store", "mine.db").well()
+    assert "mysql://host/answers of runs/r cannot be reached" in caplog.text
+    assert server.n_requests == CALLS
+
+
 @pytest.mark.slow
 @pytest.mark.posix
 def test_a_symlink_to_the_store_is_the_same_store(youden: Youden, project_folder: Path, server: WireServer) -> None:

@@ -236,6 +236,7 @@ def test_every_recommendation_of_an_unfinished_run_is_marked(
 
     youden("export", "runs/capped", "hf", "--format", "hf").well()
     assert mark.rstrip() in (capped / "hf/README.md").read_text(encoding="utf-8")
+    assert mark.rstrip() in youden("export", "runs/capped", "tables.csv").well().err
     youden("export", "runs/capped", "eee", "--format", "eee").well()
     files = list((capped / "eee").rglob("*.json"))
     assert files
@@ -289,7 +290,9 @@ def test_the_ranking_of_an_earlier_plan_is_not_shown_for_the_current_one(
     assert folder.file("ranking.csv").read_bytes() == ranking
     assert get_state(folder) == "unfinished"
     assert youden("export", "runs/capped", "out.csv").refuses("fit-stale")
-    assert youden("report", "runs/capped", "--format", "csv").refuses("fit-stale")
+    for format in ("html", "md", "csv", "svg"):
+        assert youden("report", "runs/capped", "--format", format).refuses("fit-stale")
+    assert youden("gate", "runs/capped", "--agent", "a0", "--baseline", "a1").refuses("fit-stale")
     assert youden("label", "runs/capped", "--next", "5", "--out", "label.csv").refuses("fit-stale")
     Path("labels.csv").write_text("agent,item,label\na0,i0,1\n", encoding="utf-8")
     assert youden("quality", "runs/capped", "--labels", "labels.csv").refuses("fit-stale")

@@ -16,6 +16,8 @@ from youden.data.importers.battles import read_battles
 from youden.errors import ImportFormatError
 from youden.types.facts import PreferenceFacts
 
+HEADER = "model_a,model_b,winner,item\n"
+
 
 def write(path: Path, text: str) -> Path:
     path.write_text(text, encoding="utf-8")
@@ -412,3 +414,38 @@ def test_a_gate_states_no_impossible_difference(youden: Youden, tmp_path: Path) 
     assert result["difference"] == result["high"] == 1
     (result,) = json.loads(youden("gate", "run", "--agent", "d", "--baseline", "a", "--json").out)["agents"]
     assert result["difference"] == result["low"] == -1
+
+
+def test_battles_are_read_from_all_sheets_of_an_excel_file(tmp_path: Path) -> None:
+    sheets = {"May": [("x", "y", "model_a", 1), ("y", "x", "tie", 2)], "June": [("x", "z", "model_b", 1)]}
+    with pd.ExcelWriter(tmp_path / "b.xlsx") as book:
+        for title, rows in sheets.items():
+            pd.DataFrame(rows, columns=["model_a", "model_b", "winner", "item"]).to_excel(
+                book, sheet_name=title, index=False
+            )
+    battles = read_battles(tmp_path / "b.xlsx", columns={})
+    assert battles.plan.agent_ids == ("x", "y", "z")
+    assert battles.plan.item_ids == ("1", "2")
+    assert battles.answer.tolist() == [1, 0.5, 0]
+
+
+@pytest.mark.parametrize("winners", [["70%", "20%", "0%"], ["0.7", "0.2", "0"], ["0,7", "0,2", "0"]])
+def test_preferences_may_be_percentages_or_have_a_decimal_comma(tmp_path: Path, winners: list[str]) -> None:
+    rows = "".join(f"x;y;{winner};{item}\n" for item, winner in enumerate(winners))
+    battles = read_battles(write(tmp_path / "b.csv", f"model_a;model_b;winner;item\n{rows}"), columns={})
+    assert battles.answer.tolist() == [0.7, 0.2, 0]
+
+
+def test_preferences_with_and_without_a_percent_sign_are_refused(tmp_path: Path) -> None:
+    file = write(tmp_path / "b.csv", "model_a,model_b,winner\nx,y,70%\nx,y,1\n")
+    with pytest.raises(ImportFormatError, match=r"with and without a percent sign: got '1'.*\[battles-value\]"):
+        read_battles(file, columns={})
+
+
+def test_rows_that_repeat_a_row_are_noted_if_items_are_named(tmp_path: Path) -> None:
+    rows = "x,y,model_a,1\nx,y,model_b,1\nx,y,model_a,1\n"
+    notes = [str(note) for note in read_battles(write(tmp_path / "a.csv", f"{HEADER}{rows}"), columns={}).warnings]
+    assert any("1 row repeats an earlier row in all columns" in note for note in notes)
+    without_items = "model_a,model_b,winner\nx,y,model_a\nx,y,model_a\n"
+    notes = [str(note) for note in read_battles(write(tmp_path / "b.csv", without_items), columns={}).warnings]
+    assert not any("repeat" in note for note in notes)

@@ -333,6 +333,18 @@ def test_new_rows_of_a_spreadsheet_update_the_pool_of_an_unjudged_run(youden: Yo
     assert youden("run", "sheet.yaml").code == 0
 
 
+def test_removed_responses_and_changed_prompts_of_a_spreadsheet_are_stated(youden: Youden, tmp_path: Path) -> None:
+    header = "model,id,prompt,response"
+    rows = [f"{agent},q{item},What is {item}?,{agent} says {item}" for agent in "abc" for item in range(4)]
+    path = tmp_path / "t.csv"
+    path.write_text("\n".join([header, *rows]), encoding="utf-8")
+    assert youden("init", "t.csv").code == 0
+    path.write_text("\n".join([header, *rows[:-1]]).replace("What is 0?", "Who is 0?"), encoding="utf-8")
+    again = youden("init", "t.csv").well()
+    assert "missing in the new file, and kept: 'c' to 'q3'" in again.out
+    assert "1 changed prompt, updated in the pool: q0" in again.out
+
+
 @pytest.mark.slow
 def test_new_rows_of_a_spreadsheet_join_a_judged_run_by_the_printed_commands(youden: Youden, tmp_path: Path) -> None:
     _sheet(tmp_path, AGENTS[:4], 12)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -147,3 +148,13 @@ def test_a_prompt_list_of_one_text_is_that_prompt(tmp_path: Path) -> None:
     assert [item.prompt for item in load("table", jsonl(tmp_path, rows)).pool.items] == [
         f"Question {i}?" for i in ITEMS
     ]
+
+
+@pytest.mark.parametrize("write_list", [str, json.dumps])
+def test_lists_that_are_written_as_texts_are_noted(tmp_path: Path, write_list: Callable[[list[str]], str]) -> None:
+    written = table(lambda text: write_list([text, f"{text} again"]), ("model", "question", "answer"))
+    notes = load("table", jsonl(tmp_path, written)).notes
+    expected = "the responses in 'answer' are written as lists, and each list is read as one text"
+    assert any(expected in note for note in notes)
+    some = [{**row, "answer": "[no list" if number else row["answer"]} for number, row in enumerate(written)]
+    assert not any("as lists" in note for note in load("table", jsonl(tmp_path, some)).notes)

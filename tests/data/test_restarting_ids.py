@@ -324,3 +324,76 @@ def test_rows_of_a_grader_among_rows_of_agents_are_refused(youden: Youden, tmp_p
     assert refused.refuses("import-ids")
     assert "such as those of a grader" in refused.err
     assert not (tmp_path / "pools").exists()
+
+
+@pytest.mark.parametrize("column", ["image", "conversation_id", "session_id"])
+def test_equal_prompts_about_different_things_are_refused(tmp_path: Path, column: str) -> None:
+    questions = ("What is in this image?", "What colours do you see?")
+    rows: list[Row] = [
+        {"model": agent, column: f"x{thing}", "question": question, "answer": f"{agent} says {thing} to {question}"}
+        for agent in AGENTS
+        for thing in range(4)
+        for question in questions
+    ]
+    path = save(tmp_path, rows, "csv")
+    with pytest.raises(ImportFormatError, match=rf"'item={column}\+question'; .* 'repeat={column}'.*\[import-ids\]"):
+        load("table", path)
+    assert size(load("table", path, item=f"{column}+question")) == (4, 8, 32)
+    assert size(load("table", path, repeat=column)) == (4, 2, 32)
+
+
+@pytest.mark.parametrize("column", ["temperature", "response_id", "judge", "timestamp", "tokens"])
+def test_columns_that_do_not_identify_items_leave_prompts_as_items(tmp_path: Path, column: str) -> None:
+    rows: list[Row] = [
+        {
+            "model": agent,
+            column: repeat,
+            "question": f"What is {thing}?",
+            "answer": f"{agent} says {thing}, time {repeat}",
+        }
+        for agent in AGENTS
+        for thing in range(4)
+        for repeat in range(2)
+    ]
+    for number, row in enumerate(rows):
+        if column == "response_id":
+            row[column] = f"r{number}"
+    assert size(load("table", save(tmp_path, rows, "csv"))) == (4, 4, 32)
+
+
+@pytest.mark.parametrize("column", ["sample", "seed", "trial", "Attempt no"])
+def test_more_repeats_than_prompts_are_still_repeats(tmp_path: Path, column: str) -> None:
+    rows: list[Row] = [
+        {
+            "model": agent,
+            "question": f"What is {thing}?",
+            column: repeat,
+            "answer": f"{agent} says {thing}, time {repeat % 3}",
+        }
+        for agent in AGENTS
+        for thing in range(2)
+        for repeat in range(5)
+    ]
+    assert size(load("table", save(tmp_path, rows, "csv"))) == (4, 2, 40)
+
+
+def test_settings_of_an_agent_may_make_it_several_agents(tmp_path: Path) -> None:
+    rows: list[Row] = [
+        {
+            "model": agent,
+            "shots": shots,
+            "question": f"What is {thing}?",
+            "answer": f"{agent} says {thing} with {shots}",
+        }
+        for agent in AGENTS
+        for shots in (0, 5)
+        for thing in range(4)
+    ]
+    path = save(tmp_path, rows, "csv")
+    with pytest.raises(
+        ImportFormatError, match=r"different agents, with --column 'agent=model\+shots'.*\[import-ids\]"
+    ):
+        load("table", path)
+    imported = load("table", path, agent="model+shots")
+    assert size(imported) == (8, 4, 32)
+    assert imported.unused == ()

@@ -569,7 +569,7 @@ def test_left_out_columns_and_totals_are_noted(tmp_path: Path) -> None:
     notes = " | ".join(read_scores(mteb_leaderboard(tmp_path)).notes)
     for name in ("Rank (Borda)", "Memory Usage (MB)", "Mean (Task)", "Mean (TaskType)", "Max Tokens"):
         assert name in notes
-    assert "averages or totals not used: Total" in read_scores(total_row(tmp_path)).notes
+    assert "averages or other statistics not used: Total" in read_scores(total_row(tmp_path)).notes
 
 
 @pytest.mark.parametrize("name", ["Durchschnitt", "Gesamt", "Moyenne générale", "平均", "Overall"])
@@ -788,3 +788,93 @@ def test_a_loss_next_to_columns_of_models_is_noted(tmp_path: Path) -> None:
     rows = "".join(f"q{k},{k % 2},{(k + 1) % 2},1,{10 + k}.5\n" for k in range(6))
     table = read_scores(write(tmp_path, "t.csv", "item,m1,m2,m3,perplexity\n" + rows))
     assert any("'perplexity' is read as a model; if it is not one" in note for note in table.notes)
+
+
+@pytest.mark.parametrize(
+    "names", [["Mean", "SD"], ["SD", "Average"], ["Min", "Max"], ["Std. Dev."], ["mean", "N", "SE"]]
+)
+@pytest.mark.parametrize("are_rows", [True, False])
+def test_standard_deviations_next_to_means_are_no_models(names: list[str], *, are_rows: bool) -> None:
+    scores = pd.DataFrame({"a": [0.4, 0.5, 0.5], "b": [0.6, 0.6, 0.7]}, index=pd.Index(["x", "y", "z"], name="item"))
+    for name in names:
+        scores[name] = [0.1, 0.02, 0.3]
+    table = read_scores(scores.T.rename_axis("model") if are_rows else scores)
+    assert table.model_ids == ("a", "b")
+    assert any(all(name in note for name in names) for note in table.notes)
+
+
+def test_a_model_may_be_called_sd() -> None:
+    frame = pd.DataFrame({"model": ["SD", "DALL-E", "max"], "x": [0.4, 0.5, 0.6], "y": [0.6, 0.6, 0.1]})
+    assert read_scores(frame).model_ids == ("SD", "DALL-E", "max")
+
+
+@pytest.mark.parametrize(
+    "name", ["ECE", "FID", "WER test-clean", "PPL WikiText", "calibration error", "FPR", "delay ⬇️"]
+)
+def test_further_names_of_losses_are_refused(name: str) -> None:
+    frame = pd.DataFrame({"model": ["r", "s"], "x": [0.2, 0.5], "y": [0.5, 0.4], name: [0.6, 0.7]})
+    with pytest.raises(ImportFormatError, match=r"\[scores-direction\]"):
+        read_scores(frame)
+
+
+@pytest.mark.parametrize("is_wide", [True, False])
+def test_the_name_of_an_average_states_that_the_scores_are_losses(*, is_wide: bool) -> None:
+    frame = pd.DataFrame({"dataset": ["AMI", "Earnings", "Average WER"], "r": [11.0, 9, 10], "s": [12.0, 10, 11]})
+    if is_wide:
+        frame = frame.set_index("dataset").T.rename_axis("model")
+    with pytest.raises(
+        ImportFormatError, match=r"got 'Average WER'. Change the sign of all scores.*\[scores-direction\]"
+    ):
+        read_scores(frame)
+    numbers = frame.select_dtypes("number").columns
+    frame[numbers] = -frame[numbers]
+    assert read_scores(frame).score.tolist() == [[-11, -9], [-12, -10]]
+
+
+@pytest.mark.parametrize("name", ["Toxicity", "refusal rate", "Hallucination", "Attack success rate", "bias score"])
+def test_scores_that_are_often_better_if_lower_are_noted(name: str) -> None:
+    wide = pd.DataFrame({"model": ["r", "s"], "x": [0.2, 0.5], name: [0.6, 0.7]})
+    long = pd.DataFrame({"model": ["r", "r", "s", "s"], "task": ["x", name, "x", name], "value": [0.2, 0.6, 0.5, 0.7]})
+    for frame in (wide, long):
+        assert any(
+            note.startswith(f"the highest values of {name!r} rank first: if") for note in read_scores(frame).notes
+        )
+
+
+@pytest.mark.parametrize("name", ["gold", "difficulty", "prompt length", "max_score", "points", "answer", "n_words"])
+def test_a_column_that_describes_items_is_no_model(name: str) -> None:
+    frame = pd.DataFrame({"question": ["p", "q", "r"], name: [1, 3, 2], "gpt": [0, 0, 1], "claude": [1, 1, 1]})
+    assert read_scores(frame).model_ids == ("gpt", "claude")
+
+
+def test_norwegian_scores_are_no_row_numbers() -> None:
+    frame = pd.DataFrame({"model": ["r", "s"], "no": [0.2, 0.5], "sv": [0.6, 0.7]})
+    assert read_scores(frame).item_ids == ("no", "sv")
+    assert read_scores(frame.assign(no=[4, 9], da=[0.1, 0.2])).item_ids == ("sv", "da")
+
+
+def test_the_temperature_of_models_is_no_item() -> None:
+    frame = pd.DataFrame(
+        {"model": ["r", "s"], "x": [0.2, 0.5], "y": [0.6, 0.7], "temperature": [0, 0.7], "n_shot": [0, 1]}
+    )
+    assert read_scores(frame).item_ids == ("x", "y")
+
+
+def test_equal_names_of_items_on_several_sheets_are_noted(tmp_path: Path) -> None:
+    with pd.ExcelWriter(tmp_path / "t.xlsx") as book:
+        for title in ("maths", "code"):
+            pd.DataFrame({"model": ["a", "b"], "easy": [0.1, 0.2], "hard": [0.3, 0.4]}).to_excel(
+                book, sheet_name=title, index=False
+            )
+    notes = read_scores(tmp_path / "t.xlsx").notes
+    expected = (
+        "4 cells have several scores (up to 2), which are averaged; if the tables 'maths', 'code' have different items"
+    )
+    assert any(note.startswith(expected) for note in notes)
+
+
+def test_grades_of_few_models_that_rise_by_1_are_scores() -> None:
+    frame = pd.DataFrame({"model": ["a", "b", "c"], "q1": [1, 2, 3], "q2": [5, 4, 1], "q3": [3, 3, 5]})
+    assert read_scores(frame).item_ids == ("q1", "q2", "q3")
+    frame.insert(0, "position", [1, 2, 3])
+    assert read_scores(frame).item_ids == ("q1", "q2", "q3")

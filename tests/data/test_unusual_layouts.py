@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -11,7 +13,9 @@ from table_lines import AGENTS, QUESTIONS, check_is_complete, response, wide_lin
 
 from commands import Youden
 from youden import read_pool
+from youden.data.importers.pool_joiner import ImportedPool
 from youden.data.importers.table_import import read_table
+from youden.data.pools.pool_reader import iter_responses
 from youden.errors import ImportFormatError
 
 
@@ -230,3 +234,93 @@ def test_an_excel_file_with_the_suffix_of_a_csv_file_is_refused_with_the_remedy(
     path = wide(tmp_path / "t.xlsx").rename(tmp_path / "t.csv")
     with pytest.raises(ImportFormatError, match=r"it is a ZIP archive, as Excel files are. Rename it to .xlsx"):
         read_table([path], columns={}, exact=False)
+
+
+@pytest.mark.parametrize("header", [["모델", "번호", "답변", "질문"], ["النموذج", "رقم", "الإجابة", "السؤال"]])
+def test_ids_and_prompts_are_recognized_in_unknown_languages(tmp_path: Path, header: list[str]) -> None:
+    rows = [
+        [agent, f"k{item}", response(agent, item), question]
+        for agent in AGENTS
+        for item, question in enumerate(QUESTIONS)
+    ]
+    pool = read_table([write(tmp_path / "t.csv", [header, *rows])], columns={}, exact=False).pool
+    assert [item.id for item in pool.items] == [f"k{item}" for item in range(len(QUESTIONS))]
+    check_is_complete(pool, AGENTS)
+
+
+def test_a_message_of_gemini_without_a_role_is_the_prompt(tmp_path: Path) -> None:
+    rows = []
+    for agent in AGENTS:
+        for item, question in enumerate(QUESTIONS):
+            reply = {"candidates": [{"content": {"parts": [{"text": response(agent, item)}], "role": "model"}}]}
+            contents = [{"parts": [{"text": question}]}]
+            rows.append(json.dumps({"model": agent, "request": {"contents": contents}, "response": reply}))
+    path = tmp_path / "t.jsonl"
+    path.write_text("\n".join(rows), encoding="utf-8")
+    check_is_complete(read_table([path], columns={}, exact=False).pool, AGENTS)
+
+
+def rows_of_one_agent(path: Path, answers: Sequence[str]) -> Path:
+    rows = [["gpt", question, f"{answer} for {question}"] for question in QUESTIONS for answer in answers]
+    return write(path, [["model", "question", "answer"], *rows])
+
+
+def count_responses(imported: ImportedPool) -> Counter[str]:
+    return Counter(text.split()[0] for _, _, _, text in iter_responses(imported.pool))
+
+
+def test_equal_responses_are_repeats_if_rows_of_a_question_differ_elsewhere(tmp_path: Path) -> None:
+    path = rows_of_one_agent(tmp_path / "t.csv", ["yes", "yes", "no", "yes"])
+    imported = read_table([path], columns={}, exact=False)
+    assert count_responses(imported) == {"yes": 15, "no": 5}
+    assert not imported.left_out
+
+
+def test_equal_responses_are_copies_unless_the_user_states_that_rows_are_repeats(
+    tmp_path: Path, youden: Youden
+) -> None:
+    path = rows_of_one_agent(tmp_path / "t.csv", ["yes", "yes", "yes"])
+    assert read_table([path], columns={}, exact=False).left_out == {"a repetition of an earlier response": 10}
+    imported = read_table([path], columns={"repeat": "rows"}, exact=False)
+    assert count_responses(imported) == {"yes": 15}
+    refused = youden("init", str(path))
+    assert refused.code == 2
+    command = refused.err.partition("keep them: youden ")[2].split(" [init-columns]")[0]
+    assert youden(*command.split()).code == 0
+
+
+def test_a_table_with_a_few_copied_rows_has_no_repeats(tmp_path: Path) -> None:
+    rows = [[agent, question, response(agent, item)] for agent in AGENTS for item, question in enumerate(QUESTIONS)]
+    corrected = [["gpt", QUESTIONS[0], "I corrected this response later on."]]
+    path = write(tmp_path / "t.csv", [["model", "question", "answer"], *rows, rows[1], *corrected])
+    assert read_table([path], columns={}, exact=False).left_out == {"a repetition of an earlier response": 1}
+
+
+def test_too_few_agents_because_of_unread_sheets_are_refused_with_the_sheets(youden: Youden, tmp_path: Path) -> None:
+    book = openpyxl.Workbook()
+    for agent, name in zip(AGENTS, ("answer", "answer", "reply"), strict=True):
+        sheet = book.create_sheet(agent)
+        sheet.append(["question", name])
+        for item, question in enumerate(QUESTIONS):
+            sheet.append([question, response(agent, item)])
+    book.save(tmp_path / "t.xlsx")
+    refused = youden("init", "t.xlsx")
+    assert refused.code == 2
+    assert (
+        "give their columns the names of the first sheet: sheets with other columns not read ('claude')" in refused.err
+    )
+
+
+@pytest.mark.parametrize("names_agents", [True, False])
+def test_a_folder_with_one_json_file_per_response_is_read(tmp_path: Path, *, names_agents: bool) -> None:
+    for agent in AGENTS:
+        (tmp_path / "in" / agent).mkdir(parents=True)
+        for item, question in enumerate(QUESTIONS):
+            row = {"prompt": question, "response": response(agent, item)} | ({"model": agent} if names_agents else {})
+            path = tmp_path / "in" / (f"{agent}-{item}.json" if names_agents else f"{agent}/{item}.json")
+            path.write_text(json.dumps(row), encoding="utf-8")
+    (tmp_path / "in" / "config.json").write_text(json.dumps({"model": "gpt", "temperature": 0}), encoding="utf-8")
+    pool = read_table([tmp_path / "in"], columns={}, exact=False).pool
+    assert {agent.id for agent in pool.agents} == {*AGENTS}
+    assert sorted(item.prompt or "" for item in pool.items) == sorted(QUESTIONS)
+    assert pool.n_responses == len(AGENTS) * len(QUESTIONS)

@@ -246,6 +246,14 @@ async def test_the_cap_is_never_exceeded_and_the_same_call_resumes(store: Store,
     assert len(billed) == len(PLAN)
 
 
+async def test_a_cap_below_one_call_does_not_advise_to_repeat_the_command(store: Store) -> None:
+    changes = {"price_in": 3, "price_out": 10}
+    with pytest.raises(BudgetError, match=r"0 USD were spent.*Set a higher max_cost, because this cap allows no call;"):
+        await ask(Scripted(say), store, changes=changes, max_cost=1e-7)
+    with pytest.raises(BudgetError, match="run the same command again to spend as much once more"):
+        await ask(Scripted(say), store, changes=changes, max_cost=0.02)
+
+
 @pytest.mark.parametrize("status", [504, None])
 async def test_calls_that_time_out_at_a_gateway_count_against_the_cap(store: Store, status: int | None) -> None:
     """The server behind the gateway processes and bills all of them; None: the connection was closed after sending."""

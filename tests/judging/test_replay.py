@@ -129,6 +129,7 @@ async def test_one_model_and_build_give_no_warning_and_are_in_the_signature(stor
 async def test_a_build_that_changes_within_a_run_is_a_warning_and_another_signature(store: Store) -> None:
     result = await answered_by(lambda n: ("m-1", "fp_a" if n <= 10 else "fp_b"), store)
     assert f"m-1 (fp_a) (10 answers), m-1 (fp_b) ({len(PLAN) - 10} answers)" in result.warnings[0].message
+    assert "run again with another --out and --store" in result.warnings[0].message
     assert result.judge["response_models"] == ["m-1 (fp_a)", "m-1 (fp_b)"]
     same(result, await replay(store))
 

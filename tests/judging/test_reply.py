@@ -121,6 +121,13 @@ def test_a_harmless_irregularity_keeps_the_answer(path: Place, value: object) ->
     assert (completion.text, completion.tokens_in, completion.tokens_out) == ("YES", 100, 1)
 
 
+@pytest.mark.parametrize("mark", ['"', "**", "`", "\n*", "“"])
+def test_log_probabilities_are_those_of_the_first_word_in_quotation_marks_or_bold(mark: str) -> None:
+    opening = {"token": mark, "top_logprobs": [{"token": mark, "logprob": -0.01}, {"token": "NO", "logprob": -6.0}]}
+    entries = [opening, *ODDS["content"], {"token": mark, "top_logprobs": []}]
+    assert parse_completion(reply(ODDS_OF, {"content": entries}), seconds=0.5).top_logprobs == WHOLE.top_logprobs
+
+
 def test_additional_choices_are_ignored() -> None:
     output = reply()
     output["choices"].append({"message": {"content": "NO"}})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 import subprocess
@@ -16,6 +17,7 @@ import pytest
 from store_connections import connection_of
 from youden.errors import ConfigError, JudgeError, YoudenError
 from youden.judging.store.answers import MAX_PENDING_WRITES, open_store
+from youden.judging.store.sqlite import make_store_error
 from youden.types import Completion
 
 ANSWER = Completion("YES", "stop", "m", 10, 1, 0.5, "fp", None, (("YES", -0.1), ("NO", -2.5)))
@@ -102,11 +104,35 @@ def test_a_store_opened_read_only_refuses_to_write(tmp_path: Path, monkeypatch: 
                 store.remember_judge({})
 
 
+@pytest.mark.posix
 def test_a_path_that_cannot_contain_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
-    assert slug_of(tmp_path) == "store-read-only"
-    with pytest.raises(JudgeError):
-        open_store(tmp_path / "file" / "v.db")
+    (tmp_path / "link.db").symlink_to(tmp_path / "absent" / "v.db")
+    (tmp_path / "full").write_text("", encoding="utf-8")
+    no_places = (tmp_path, tmp_path / "file" / "v.db", tmp_path / "link.db", tmp_path / "full" / "locked.db")
+    assert {slug_of(path) for path in no_places} == {"store-read-only"}
+
+
+@pytest.mark.parametrize(
+    ("code", "slug"),
+    [
+        (sqlite3.SQLITE_PERM, "store-read-only"),
+        (sqlite3.SQLITE_CANTOPEN_ISDIR, "store-read-only"),
+        (sqlite3.SQLITE_FULL, "store-full"),
+        (sqlite3.SQLITE_BUSY_SNAPSHOT, "store-busy"),
+        (sqlite3.SQLITE_IOERR_WRITE, "store-failed"),
+        (sqlite3.SQLITE_NOTADB, "store-corrupt"),
+    ],
+)
+def test_the_code_of_an_sqlite_error_decides_its_slug(code: int, slug: str) -> None:
+    error = sqlite3.OperationalError("a message in other words")
+    error.sqlite_errorcode = code
+    assert make_store_error("v.db", error).slug == slug
+
+
+def test_a_full_disk_of_the_file_system_is_no_damaged_store() -> None:
+    error = OSError(errno.ENOSPC, "No space left on device", "v.db")
+    assert make_store_error("v.db", error).slug == "store-full"
 
 
 def test_a_full_disk_stops_the_run_and_keeps_stored_answers(tmp_path: Path) -> None:

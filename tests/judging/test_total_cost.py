@@ -83,6 +83,17 @@ def test_costs_of_a_calibration_for_answers_of_the_run_are_stated_separately(
     assert by_calibration in youden("judge", "paid.yaml", "--max-cost", "1").err
 
 
+def test_a_run_folder_that_is_renamed_in_its_project_keeps_its_totals(youden: Youden, paid_folder: Path) -> None:
+    youden("calibrate", "paid.yaml", "--calls", "60", "--max-cost", "100")
+    youden("judge", "paid.yaml", "--max-cost", "50").well()
+    before = calls_of(paid_folder)
+    assert not_none(before.usd) == pytest.approx(110 * A_CALL)
+    assert not_none(before.usd_calibration) > 0
+    (paid_folder / "runs/paid").rename(paid_folder / "runs/final")
+    youden("judge", "runs/final/config.yaml", "--max-cost", "50").well()
+    assert calls_of(paid_folder, "runs/final") == before
+
+
 def test_a_run_moved_with_its_store_keeps_its_totals(youden: Youden, paid_folder: Path) -> None:
     assert youden("judge", "paid.yaml", "--max-cost", "0.5", "--store", "runs/paid/verdicts.db").code == 1
     (paid_folder / "runs/paid").rename(paid_folder / "moved")

@@ -97,6 +97,7 @@ def test_a_judge_that_always_prefers_the_first_response_gets_no_recommendation(
     result = json.loads(ended.out)
     assert result["recommendation"]["form"] == "none"
     assert "the answers follow the position of the responses, whichever agents are" in result["recommendation"]["text"]
+    assert result["recommendation"]["decided_by"] == "preference"
     assert result["fit"]["preference"]["position_effect"] == pytest.approx(1)
     assert [warning["slug"] for warning in result["fit"]["warnings"]] == ["position-bias"]
     again = youden("run", "r.yaml", "--out", "runs/again").well()

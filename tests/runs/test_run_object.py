@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import inspect
 import json
 import re
@@ -121,6 +122,28 @@ def test_other_methods_write_what_their_commands_write(first: Run, by_command: R
         first.report("report.pdf")
     with pytest.raises(ConfigError, match=r"\[report-against\]"):
         first.report("both.md", against=by_command)
+
+
+def test_the_ranking_of_a_run_keeps_agent_ids_that_look_like_numbers_or_na(tmp_path: Path, youden: Youden) -> None:
+    ids = ("007", "1.10", "1e5", "NA", "None", "True")
+    pool = make_pool(len(ids), 12)
+    agents = [replace(agent, id=name, group=name) for agent, name in zip(pool.agents, ids, strict=True)]
+    run = package.run(replace(pool, agents=tuple(agents)), out="runs/ids", calls=CALLS, progress=False)
+    in_memory = package.rank(run.verdicts)
+    assert run.ranking.agent.tolist() == in_memory.agent.tolist()
+    assert run.ranking.group.tolist() == in_memory.group.tolist()
+    assert run.ranking.ability.tolist() == in_memory.ability.tolist()
+
+
+def test_rankings_can_be_written_to_files_of_pandas(first: Run, tmp_path: Path) -> None:
+    for ranking in (first.ranking, package.rank(first.verdicts)):
+        for frame in (ranking, ranking.sort_values("agent", ignore_index=True).assign(note="x")):
+            frame.to_parquet(tmp_path / "t.parquet")
+            frame.to_feather(tmp_path / "t.feather")
+            for read in (pd.read_parquet(tmp_path / "t.parquet"), pd.read_feather(tmp_path / "t.feather")):
+                assert read.agent.tolist() == frame.agent.tolist()
+                assert read.ability.tolist() == frame.ability.tolist()
+            assert copy.deepcopy(frame).attrs == frame.attrs == ranking.attrs
 
 
 def test_a_run_has_its_results_as_attributes(first: Run) -> None:

@@ -72,3 +72,86 @@ def test_indexes_are_compared_only_between_series_of_the_same_length() -> None:
     assert add_lengths(a[:3], b) == 11
     with pytest.raises(StatisticsError, match=r"\[array-index\]"):
         add_lengths(a[:3], a, b)
+
+
+def test_masked_values_count_as_missing() -> None:
+    ability, reference = np.array([1.0, 2, 3, 4, 99]), np.array([1.0, 2, 3, 4, 0])
+    masked = np.ma.array(reference, mask=[False, False, False, False, True])
+    with pytest.raises(StatisticsError, match=r"\[metric-missing\]"):
+        stats.spearman(ability, masked)
+    assert stats.rmse(ability, masked).value == 0
+
+    matrix = RNG.random((5, 8))
+    expected = stats.cells_from_matrix(np.where(matrix > 0.8, np.nan, matrix))
+    cells = untyped(stats.cells_from_matrix)(np.ma.array(matrix, mask=matrix > 0.8))
+    np.testing.assert_array_equal(cells.score, expected.score)
+    np.testing.assert_array_equal(cells.agent, expected.agent)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "int64", "float16", "bool", "object"])
+def test_every_type_of_numbers_gives_the_result_of_floats(dtype: str) -> None:
+    a, b = np.array([0, 1, 1, 0, 120]).astype(dtype), np.array([1, 0, 1, 0, 0]).astype(dtype)
+    floats = a.astype(np.float64), b.astype(np.float64)
+    for function in map(untyped, (stats.spearman, stats.kendall, stats.rmse)):
+        assert function(a, b) == function(*floats)
+
+
+def test_differences_of_small_numbers_do_not_overflow() -> None:
+    assert untyped(stats.rmse)(np.array([0, 255], np.uint8), np.array([255, 0], np.uint8)).value == 255
+    assert untyped(stats.rmse)(np.array([0, 60000], np.float16), np.array([60000, 0], np.float16)).value > 59_000
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"a": 1, "b": 2, "c": 3},
+        {1, 2, 3},
+        iter([1, 2, 3]),
+        ["1", "2", "x"],
+        np.array([1, 2, "x"], dtype=object),
+        np.array([1, 2, 3j]),
+        np.arange(3).astype("datetime64[D]"),
+        [[1], [2, 3]],
+    ],
+    ids=lambda values: type(values).__name__,
+)
+def test_values_that_are_no_real_numbers_are_refused(values: object) -> None:
+    with pytest.raises(StatisticsError, match=r"arrays of real numbers: got .*\[array-numbers\]"):
+        untyped(stats.spearman)(values, [3, 1, 2])
+
+
+def test_missing_values_of_pandas_and_python_count_as_nan() -> None:
+    for missing in (pd.Series([1, None, 3], dtype="Int64"), [1, None, 3], np.array([1, pd.NA, 3], dtype=object)):
+        with pytest.raises(StatisticsError, match=r"\[metric-missing\]"):
+            untyped(stats.spearman)(missing, range(3))
+
+
+@pytest.mark.parametrize("name", ["fit_preferences", "fit_bradley_terry"])
+@pytest.mark.parametrize("agent", [3, -1, 0.5, 1])
+def test_agents_that_are_no_positions_or_compared_with_themselves_are_refused(name: str, agent: float) -> None:
+    first, second = np.array([0, 1, agent] * 8), np.array([1, 2, 1] * 8)
+    item = {"item": np.arange(24)} if name == "fit_preferences" else {}
+    with pytest.raises(StatisticsError, match=r"\[trial-position\]"):
+        untyped(getattr(stats, name))(
+            first=first, second=second, answer=np.array([1.0, 0.5, 0] * 8), n_agents=3, **item
+        )
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "slug"),
+    [
+        ("agent", [0, 0, 1, 2], "trial-position"),
+        ("other_item", [-1, 1, -1, 1], "trial-position"),
+        ("answer", [1, 0, 5, 1], "trial-answer"),
+    ],
+)
+def test_self_trials_with_wrong_columns_are_refused(column: str, values: list[float], slug: str) -> None:
+    columns: dict[str, list[float]] = {
+        "agent": [0, 0, 1, 1],
+        "item": [0, 1, 0, 1],
+        "other_item": [-1, 0, -1, 0],
+        "answer": [1, 0, 1, 0],
+    }
+    untyped(stats.estimate_self_consistency)(**columns, n_agents=2, n_items=2)
+    with pytest.raises(StatisticsError, match=rf"\[{slug}\]"):
+        untyped(stats.estimate_self_consistency)(**(columns | {column: values}), n_agents=2, n_items=2)

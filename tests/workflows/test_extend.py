@@ -48,6 +48,30 @@ def extension_folder(tmp_path: Path, reset_server: WireServer, youden: Youden, b
     return tmp_path
 
 
+def test_extend_judge_and_rejudge_report_agents_that_copy_others_like_run(
+    youden: Youden, tmp_path: Path, reset_server: WireServer
+) -> None:
+    pool = part_of(WHOLE, slice(K), slice(J))
+    copies = [replace(pool.agents[0], id="copy"), replace(pool.agents[1], id="later copy")]
+    texts = [pool.texts[0], pool.texts[1]]
+    write_pool(
+        replace(pool, agents=(*pool.agents, copies[0]), texts=np.vstack([pool.texts, texts[:1]])), tmp_path / "old"
+    )
+    write_pool(replace(pool, agents=(copies[1],), texts=np.array(texts[1:])), tmp_path / "new")
+    write_config(tmp_path / "r.yaml", pool="old", calls=CALLS, judge=wire_judge(reset_server.url))
+
+    def clones(run: str) -> list[list[str]]:
+        return sorted(yaml.safe_load((tmp_path / run / "config.yaml").read_text()).get("clones", []))
+
+    youden("judge", "r.yaml").well()
+    youden("fit", "runs/r").well()
+    assert clones("runs/r") == [["a0", "copy"]]
+    youden("rejudge", "runs/r", "--judge", "lexical", "--calls", "60", "--out", "runs/second").well()
+    assert clones("runs/second") == [["a0", "copy"]]
+    youden("extend", "agents", "runs/r", "new").well()
+    assert clones("runs/r") == [["a0", "copy"], ["a1", "later copy"]]
+
+
 def test_only_new_comparisons_are_sent_and_abilities_of_old_agents_are_unchanged(
     youden: Youden, extension_folder: Path, reset_server: WireServer
 ) -> None:

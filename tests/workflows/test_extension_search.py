@@ -115,3 +115,13 @@ def test_the_next_step_of_a_run_that_is_a_search_is_a_command_that_works(youden:
     words = not_none(next_step)[1].split()
     youden(*words, "--calls", "600", "--out", "longer").well()
     assert len(RunFolder(Path("longer")).read_plan()) > len(RunFolder(Path("runs/s")).read_plan())
+
+
+def test_the_next_step_of_a_search_that_reached_its_maximum_regret_is_a_smaller_one(
+    youden: Youden, tmp_path: Path, one_server: WireServer
+) -> None:
+    write_pool(make_pool(6, 12), tmp_path / "equal")
+    write_config(tmp_path / "s.yaml", pool="equal", max_regret=1.5, judge=wire_judge(one_server.url))
+    said = youden("run", "s.yaml").well().err
+    assert "the regret bound of the selected agents is small enough; next: for a longer search, set a smaller" in said
+    assert "--calls N" not in said

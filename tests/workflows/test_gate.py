@@ -336,6 +336,17 @@ def test_an_agent_with_few_items_is_inconclusive_for_any_baseline(tmp_path: Path
     assert (row.outcome, row.n_items, row.low) == ("undecided", 1, None)
 
 
+def test_a_gate_states_that_two_agents_share_no_item(tmp_path: Path) -> None:
+    for first_item, n_shared in ((20, 10), (30, 0)):
+        texts = POOL.texts.copy()
+        texts[0, 30:] = None
+        texts[1, :first_item] = None
+        run = write(tmp_path / f"{n_shared}", world(), pool=replace(POOL, texts=texts), calls="30%", design="cyclic")
+        gate = gate_run(run, ["a0"], baseline="a1")
+        assert (gate.agents[0].n_items, gate.agents[0].low is None) == (n_shared, False)
+        assert ("a0 and a1 share no item" in render_markdown(gate)) == (n_shared == 0)
+
+
 def test_an_imported_run_is_compared_by_its_scores_without_requests(youden: Youden, tmp_path: Path) -> None:
     judged = write(tmp_path / "judged", world(gap=-0.05), design="dense")
     run = RunFolder(tmp_path / "imported")

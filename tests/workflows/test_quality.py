@@ -19,7 +19,7 @@ import youden as package
 from commands import Youden, write_config, write_pool_table
 from run_folders import contents
 from youden.data.folder.run_folder import RunFolder
-from youden.errors import ConfigError, ImportFormatError
+from youden.errors import ConfigError, ImportFormatError, PlanError
 from youden.report.charts.vega import make_figure_spec
 from youden.report.data.comparison import Comparison
 from youden.report.data.report import ReportData
@@ -88,6 +88,17 @@ def test_label_table_and_quality_change_no_other_file(youden: Youden, run: RunFo
     assert any(" quality " in line and " interval " in line for line in lines)
     rule = next(n for n, line in enumerate(lines) if line and set(line) == {"─"})
     assert max(map(len, lines[rule - 1 : rule + 1 + K])) <= 80
+
+
+def test_responses_that_were_not_judged_are_not_labelled(run: RunFolder, tmp_path: Path) -> None:
+    pool = tmp_path / "pool.csv"
+    judged = pool.read_text(encoding="utf-8")
+    pool.write_text(judged.replace("w3x", "changed w3x"), encoding="utf-8")
+    with pytest.raises(PlanError, match=r"other texts than those that were judged.*\[plan-other-pool\]"):
+        choose_to_label(RunFolder(run.path), 20, tmp_path / "t.csv")
+    assert not (tmp_path / "t.csv").exists()
+    pool.write_text(judged, encoding="utf-8")
+    choose_to_label(RunFolder(run.path), 20, tmp_path / "t.csv")
 
 
 def test_the_label_table_shows_no_agent_names_and_no_formula(run: RunFolder, tmp_path: Path) -> None:
@@ -383,8 +394,11 @@ def test_quality_of_an_earlier_ranking_is_reported_by_its_digest(
     fill_in(table)
     assert youden("quality", str(run.path), "--labels", str(table)).code == 0
     assert run.read_quality().tables_digest == run.compute_tables_digest()
+    assert "earlier ranking" not in youden("report", str(run.path), "--format", "md").well().out
     run.write_quality(replace(run.read_quality(), tables_digest="other"))
     assert run.read_quality().tables_digest != run.compute_tables_digest()
+    assert "quality.json refers to an earlier ranking" in youden("report", str(run.path), "--format", "md").well().out
+    assert "labels do not decide the recommendation" in youden("report", str(run.path)).well().err
 
 
 @pytest.mark.slow

@@ -292,6 +292,12 @@ def judging_options(function: Callable[..., R]) -> Callable[..., R]:
     @wraps(function)
     def call_with_make_options(*, retry_failed: bool, log: Path | None, grace: float, **arguments: object) -> R:
         """Call the command with `make_options` in place of --retry-failed, --log and --grace."""
+        if retry_failed:
+            from youden.cli.output import print_note
+
+            print_note(
+                "with --retry-failed, stored requests without an answer are sent again; the cost of the plan excludes them"
+            )
         make_options = partial(_make_judging_options, retry_failed=retry_failed, log=log, grace=grace)
         return function(make_options=make_options, **arguments)
 

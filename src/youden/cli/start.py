@@ -132,7 +132,8 @@ def _join_messages(messages: Sequence[str]) -> str:
     """Join the first `MAX_LISTED` messages, to at most `MAX_FINDING_CHARACTERS` characters."""
     text = " ".join(messages[:MAX_LISTED])
     if len(messages) > MAX_LISTED:
-        text += f" {len(messages) - MAX_LISTED:,} more findings of this kind are listed by --json."
+        count = format_count(len(messages) - MAX_LISTED, "more finding")
+        text += f" The option --json lists {count} of this kind."
     if len(text) > MAX_FINDING_CHARACTERS:
         text = f"{text[: MAX_FINDING_CHARACTERS - 2]} …"
     return text
@@ -268,6 +269,7 @@ def _merge_to_json(merge: MergedPool) -> dict[str, Json]:
         "repeats": merge.repeats,
         "changed": [*merge.changed],
         "removed": [*merge.removed],
+        "prompts": [*merge.prompts],
     }
 
 
@@ -318,8 +320,8 @@ def _describe_planned_run(first_config: FirstConfig) -> str:
 def _print_merge(first_config: FirstConfig, merge: MergedPool) -> None:
     """Print how the pool of an existing config differs from its new source, and the next command.
 
-    The differences are the additions, the responses that were changed in the source, and the agents and items that the source
-    no longer contains.
+    The differences are the additions, the responses and prompts that were changed in the source, and the agents, items and
+    responses that the source no longer contains.
     """
     pool_path = first_config.pool_path.as_posix()
     lines = [f"{first_config.file} exists and is unchanged; {pool_path}: {_describe_additions(merge)}"]
@@ -327,6 +329,10 @@ def _print_merge(first_config: FirstConfig, merge: MergedPool) -> None:
         outcome = "not updated because the run was judged" if first_config.run else "updated in the pool"
         n_changed = format_count(len(merge.changed), "changed response")
         lines.append(f"{n_changed}, {outcome}: {_list_names(merge.changed)}")
+    if merge.prompts:
+        outcome = "not updated because the run was judged" if first_config.run else "updated in the pool"
+        n_changed = format_count(len(merge.prompts), "changed prompt")
+        lines.append(f"{n_changed}, {outcome}: {_list_names(merge.prompts)}")
     if merge.removed:
         lines.append(f"missing in the new file, and kept: {_list_names(merge.removed)}")
 

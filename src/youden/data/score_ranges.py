@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -17,16 +17,24 @@ _RANGES = ((0.0, 1.0), (-1.0, 1.0), (0.0, 10.0), (0.0, 100.0))
 _LOSS = re.compile(
     r"(?!(.*_)?(1|100|inverse|neg|negative|no|non|win)_)"  # such as "1 - WER" and "neg_log_loss"
     r"(?!(.*_)?(weight|hair|hearing|memory|vision|bone|blood|heat|and)_loss)"  # topics of questions
-    r"((.*_)?lower_(is_)?better(_.*)?|errors?|(.*_)?(loss|nll|perplexity|ppl|bits_per_byte|wer|cer|mae|mse|rmse|brier(_score)?"
-    r"|(error|hallucination|failure)_rate))"
+    r"((.*_)?lower_(is_)?better(_.*)?|errors?|(wer|cer|ppl|perplexity|rmse|ece)_.*"
+    r"|(.*_)?(loss|nll|perplexity|ppl|bits_per_byte|bpb|wer|cer|eer|ece|mae|mse|rmse|mape|fid|lpips|brier(_score)?|fpr|fnr"
+    r"|(calibration|absolute|squared|percentage|prediction|relative)_error"
+    r"|(error|hallucination|failure|miss|false_positive|false_negative|false_alarm)_rate))"
 )
 """Normalized names of losses and error rates, of which lower values are better."""
+_POSSIBLE_LOSS = re.compile(
+    r"(.*_)?(toxicity|toxic|bias|(over_?)?refusals?|hallucinations?|harmful(ness)?|jailbreaks?|attack_success|asr|violations?"
+    r"|contamination|stereotypes?|invalid|failures?|timeouts?|distance|divergence|kl|ter)(_(score|rate))?"
+)
+"""Normalized names of scores of which lower values are often better."""
+_DOWN_ARROWS = frozenset("↓⬇⇩▼🔽")
 _MAX_SCORE = 1e100
 _UNROUNDED = 7
 """Number of decimals of scores that are not rounded to at most six decimals."""
 _MISSING_CODES = (-1.0, -9.0, -99.0, -999.0)
 """Negative numbers that often stand for a missing score."""
-_MAX_METRICS = 100
+MAX_METRICS = 100
 """A table with more items has scores of single items instead of metrics."""
 _MAX_ROUNDING_ERROR = 0.11
 """Upper bound on the rounding errors of a column and of all other columns, which are at most 0.05 + 0.05 with one decimal."""
@@ -94,11 +102,28 @@ def is_loss(name: str, values: Floats) -> bool:
     Returns
     -------
     bool
-        True if the column has the name of a loss or of an error rate, or the sign ↓, and at least one positive value. If a loss
-        has no positive value, its sign was probably changed, so that higher values are better.
+        True if the column has the name of a loss or of an error rate, or a sign such as ↓, and at least one positive value. If a
+        loss has no positive value, its sign was probably changed, so that higher values are better.
     """
-    has_name_of_loss = "↓" in name or _LOSS.fullmatch(normalize_name(name)) is not None
+    has_arrow = not _DOWN_ARROWS.isdisjoint(name)
+    has_name_of_loss = has_arrow or _LOSS.fullmatch(normalize_name(name)) is not None
     return has_name_of_loss and bool((values > 0).any())
+
+
+def find_possible_losses(names: Iterable[str]) -> list[str]:
+    """Find the names of metrics of which lower values are often better, but not always, such as "toxicity".
+
+    Parameters
+    ----------
+    names : iterable of str
+        Names of columns or items.
+
+    Returns
+    -------
+    list of str
+        The names that are found, in the same order.
+    """
+    return [name for name in names if _POSSIBLE_LOSS.fullmatch(normalize_name(name))]
 
 
 def find_loss_items(item_ids: Sequence[str], score: Floats) -> list[str]:
@@ -122,7 +147,7 @@ def find_loss_items(item_ids: Sequence[str], score: Floats) -> list[str]:
     list of str
         Ids of the items for which lower scores seem to be better.
     """
-    if len(item_ids) > _MAX_METRICS:
+    if len(item_ids) > MAX_METRICS:
         return []
 
     loss_items = []
@@ -287,7 +312,7 @@ def check_units(source: str, score: Floats, item_ids: Sequence[str]) -> None:
     ImportFormatError
         [scores-scale]: if the units differ.
     """
-    may_be_metrics = len(item_ids) <= _MAX_METRICS
+    may_be_metrics = len(item_ids) <= MAX_METRICS
     bounds = (1, 10, 100) if may_be_metrics else (100,)
     for bound in bounds:
         within_bound = _find_items_within_bound(score, bound)

@@ -32,10 +32,13 @@ class LocatedFrame(NamedTuple):
         The rows.
     locate : callable
         Function that returns the location of a row, for messages, for the position of the row in `frame`.
+    tables : sequence of str
+        Names of the files or sheets, if there are several.
     """
 
     frame: pd.DataFrame
     locate: Callable[[int], str]
+    tables: Sequence[str] = ()
 
 
 def locate_frame_rows(table: object) -> LocatedFrame:
@@ -147,8 +150,8 @@ def read_score_rows(paths: Sequence[Path], notes: list[str]) -> LocatedFrame:
     plain_frame = _read_single_plain_file(files, notes)
     if plain_frame is not None:
         return plain_frame
-    rows = _read_all_rows(files, notes, adds_models=len(paths) > 1)
-    return _to_located_frame(rows)
+    rows, tables = _read_all_rows(files, notes, adds_models=len(paths) > 1)
+    return _to_located_frame(rows)._replace(tables=tables if len(tables) > 1 else ())
 
 
 def _read_single_plain_file(files: Sequence[Path], notes: list[str]) -> LocatedFrame | None:
@@ -170,8 +173,8 @@ def _read_single_plain_file(files: Sequence[Path], notes: list[str]) -> LocatedF
     return LocatedFrame(frame, lambda position: _find_location(file, position))
 
 
-def _read_all_rows(files: Sequence[Path], notes: list[str], *, adds_models: bool) -> Rows:
-    """Read the rows of all tables in files.
+def _read_all_rows(files: Sequence[Path], notes: list[str], *, adds_models: bool) -> tuple[Rows, list[str]]:
+    """Read the rows of all tables in files, and the names of the tables.
 
     notes : receives what was assumed
     adds_models : whether a table without a column of models gets a column `model` with the name of the table
@@ -179,6 +182,7 @@ def _read_all_rows(files: Sequence[Path], notes: list[str], *, adds_models: bool
     Raises: ImportFormatError [import-empty] if a table has no rows.
     """
     rows: Rows = []
+    tables: list[str] = []
     replaced = Replacements()
     n_by_stem = Counter(file.stem for file in files)
     for file in files:
@@ -187,6 +191,7 @@ def _read_all_rows(files: Sequence[Path], notes: list[str], *, adds_models: bool
             if not table_rows:
                 problem = "the table is empty: got 0 rows. Pass a table with a header and at least one row."
                 raise import_error(file, problem, slug="import-empty")
+            tables.append(folder + name)
             if adds_models:
                 rows += _with_model_column(table_rows, model=folder + name)
             else:
@@ -195,7 +200,7 @@ def _read_all_rows(files: Sequence[Path], notes: list[str], *, adds_models: bool
     replacements = replaced.describe()
     if replacements:
         notes.append(replacements)
-    return rows
+    return rows, tables
 
 
 def _with_model_column(rows: Rows, *, model: str) -> Rows:

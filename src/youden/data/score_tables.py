@@ -7,7 +7,7 @@ that sets them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
@@ -21,6 +21,7 @@ from youden.data.importers.column_names import (
     SUBJECTS,
     get_name_priority,
     infer_role,
+    is_about_responses,
     normalize_name,
     split_into_words,
 )
@@ -37,6 +38,7 @@ from youden.data.score_columns import (
     make_id,
 )
 from youden.data.score_ranges import (
+    MAX_METRICS,
     check_model_units,
     check_not_win_rates,
     check_units,
@@ -44,6 +46,7 @@ from youden.data.score_ranges import (
     determine_range,
     find_aggregates,
     find_loss_items,
+    find_possible_losses,
     is_loss,
 )
 from youden.data.score_rows import LocatedFrame, is_model_name, locate_frame_rows, read_score_rows
@@ -64,14 +67,26 @@ _TOTAL = re.compile(
     r"|(durchschnitt|mittelwert|gesamt|insgesamt|summe|moyenne|promedio)(_.*)?|(平均|合計|总分|總分)(_.*)?"
 )
 """Normalized names of averages and totals."""
+_DEVIATION = re.compile(
+    r"(.*_)?(std|stdev|stddev|std_dev|std_?err(or)?|standard_(deviation|error)|sem|variance|\d+_ci|ci_\d+)"
+)
+"""Normalized names of standard deviations and errors."""
+_STATISTIC = re.compile(r"sd|se|n|min(imum)?|max(imum)?|count|range|ci|var|q1|q3|iqr")
+"""Normalized names of statistics, which may also name models or items if no other statistic is next to them."""
 _NO_SCORE = re.compile(
     r"(.*_)?rank(ing)?(_.*)?|(δ|delta)(_.*)?|no|#|(.*_)?(stderr|stddev|std|std_error|se|ci)|(number_of_|num_|n_|#_?)?param(eter)?s?(_.)?|(model_)?size(_.*)?"
     r"|memory(_usage)?(_.*)?|max_tokens|embedding_dim.*|context_(length|window|size|k)|(release_)?(date|year)|(.*_)?(price|cost|usd|latency)"
     r"|((n|num|avg|mean|total|input|output|completion)_)*tokens(_s|_per_second)?|(speed|throughput)(_(tok|tokens)_.*)?"
     r"|(latency|(run)?time|duration)(_(s|ms|sec|seconds|min|h))?|(task_)?weights?"
-    r"|votes|n|count|num_.*|n_(samples|items)|co[2₂].*|(hub_)?likes|hub|seed|version|zero_shot|repeat|epoch|trial|attempt"
+    r"|temperature|top_[kp]|((n|num|few)_)*shots?|votes|n|count|num_.*|n_(samples|items)|co[2₂].*|(hub_)?likes|hub|seed|version|zero_shot|repeat|epoch|trial|attempt"
 )
 """Normalized names of columns of numbers that are not scores."""
+_ITEM_FACT = re.compile(
+    r"(.*_)?(difficulty|complexity|length|max(imum)?_(score|points|marks)|points|marks|level|(n|num)_\w+|word_count|answer|target)"
+)
+"""Normalized names of columns of numbers that describe items, such as their difficulty."""
+_MAX_RISING_SCORES = 5
+"""Maximum number of rows in which scores may happen to be 1, 2, 3 and so on, like row numbers."""
 _METRICS = {"metric", "metric_name", "measure", "filter"}
 
 
@@ -190,6 +205,38 @@ def _check_range(score_range: Any) -> tuple[float, float]:
     return low, high
 
 
+def find_statistics(names: Sequence[str]) -> set[str]:
+    """Find names of averages, totals and other statistics among the names of models or items.
+
+    A name such as "SD" or "min", which may also be that of a model or an item, counts only next to another statistic.
+
+    >>> sorted(find_statistics(["gpt", "SD", "claude"])), sorted(find_statistics(["gpt", "claude", "mean", "SD"]))
+    ([], ['SD', 'mean'])
+
+    names : names in the order of the table
+    """
+    statistics: set[str] = set()
+    block: list[str] = []
+    for name in [*names, ""]:
+        normalized = normalize_name(name)
+        is_certain = bool(_TOTAL.fullmatch(normalized) or _DEVIATION.fullmatch(normalized))
+        if is_certain:
+            statistics.add(name)
+        if is_certain or _STATISTIC.fullmatch(normalized):
+            block.append(name)
+        else:
+            statistics.update(block if len(block) > 1 else [])
+            block = []
+    return statistics
+
+
+def _describes_item(name: str) -> bool:
+    """Return whether a column of numbers describes the item of a row, judged by its name, such as "difficulty" or "gold"."""
+    normalized = normalize_name(name)
+    is_fact = is_about_responses(name) or _ITEM_FACT.fullmatch(normalized) is not None
+    return is_fact and normalized not in _SCORE_NAMES
+
+
 class _TableReader:
     """Finds the roles of the columns of a table, and collects its scores.
 
@@ -265,6 +312,7 @@ class _TableReader:
         # check that all scores have one metric, and that higher scores are better
         if is_long:
             self.check_single_metric(score_columns, name_columns)
+        self.check_direction_of_averages(self.numbers)
         if model_columns:
             self.check_direction(score_columns, is_set_by_user=bool(given_scores))
         else:  # each column of scores is a model
@@ -528,14 +576,20 @@ class _TableReader:
         """List the columns that may contain scores.
 
         Numbers that are not scores, such as ranks, averages and prices, are left out. In a wide table, a column is also left out
-        if it equals the mean or the sum of the other columns. If exactly one column of a long table has a usual name,
-        such as "score", and no missing value, the list contains only this column.
+        if it equals the mean or the sum of the other columns. If the rows are items, columns that describe items are left out. If
+        exactly one column of a long table has a usual name, such as "score", and no missing value, the list contains only this
+        column.
 
         name_columns : columns that name models and items, which have no scores
         is_long : whether the table has one row per model and item; otherwise its columns of scores are models or items
         """
-        number_columns = [name for name in self.numeric if name not in name_columns]
+        statistics = find_statistics(list(self.columns))
+        number_columns = [name for name in self.numeric if name not in name_columns and name not in statistics]
         candidates = [name for name in number_columns if not self.holds_no_scores(name)]
+        has_models = any(map(is_model_name, name_columns)) or "model" in self.given
+        if not has_models:
+            models = [name for name in candidates if not _describes_item(name)]
+            candidates = models if len(models) > 1 else candidates
         if not candidates:
             return []
         if not is_long:
@@ -612,13 +666,18 @@ class _TableReader:
         return [name for name in other_columns if normalize_name(name) in _METRICS]
 
     def holds_no_scores(self, name: str) -> bool:
-        """Return whether a column holds ranks, averages, row numbers, or other numbers that are not scores."""
+        """Return whether a column holds ranks, row numbers, or other numbers that are not scores."""
         numbers = self.numbers[name]
         normalized_name = normalize_name(name)
-        if _TOTAL.fullmatch(normalized_name) or _NO_SCORE.fullmatch(normalized_name):
-            return True
+        if _NO_SCORE.fullmatch(normalized_name):
+            # "no" may be the language Norwegian, whose scores are not all integers
+            may_be_norwegian = normalized_name == "no" and bool((numbers[np.isfinite(numbers)] % 1).any())
+            return not may_be_norwegian
         may_count_rows = len(numbers) > 2 and numbers[0] in (0, 1) and bool(np.isfinite(numbers).all())
-        return may_count_rows and bool((np.diff(numbers) == 1).all())
+        if may_count_rows and bool((np.diff(numbers) == 1).all()):
+            is_first_column = name == next(iter(self.columns))
+            return is_first_column or len(numbers) > _MAX_RISING_SCORES  # three scores may be 1, 2 and 3
+        return False
 
     def check_direction(self, score_columns: Sequence[str], *, is_set_by_user: bool) -> None:
         """Check that no column of scores seems to be a loss or an error rate, of which lower values are better.
@@ -641,6 +700,30 @@ class _TableReader:
         remedy = (
             f"Change their sign, or leave the column out by --column {quote(f'ignore={loss}')}. If higher values are better, "
             "name all columns of scores by --column score=NAME,NAME."
+        )
+        raise import_error(self.source, f"{problem} {remedy}", slug="scores-direction")
+
+    def check_direction_of_averages(self, values_by_name: Mapping[str, Floats]) -> None:
+        """Check that no average has the name of a loss, such as "Average WER": the scores are then losses, whatever their names.
+
+        values_by_name : values of columns, models or items by name; NaN if missing
+
+        Raises: ImportFormatError [scores-direction] if there is such an average, and the user did not set the columns of scores.
+        """
+        averages = [name for name in values_by_name if _TOTAL.fullmatch(normalize_name(name))]
+        losses = [name for name in averages if is_loss(name, values_by_name[name])]
+        if not losses:
+            return
+        if self.given.get("score"):
+            self.note_direction(losses[0])
+            return
+        problem = (
+            "lower values seem to be better for an average of the scores, and an audit ranks the highest first: got "
+            f"{losses[0]!r}."
+        )
+        remedy = (
+            "Change the sign of all scores. If higher ones are better, name all columns of scores by --column "
+            "score=NAME,NAME."
         )
         raise import_error(self.source, f"{problem} {remedy}", slug="scores-direction")
 
@@ -711,6 +794,16 @@ class _TableReader:
             "by --column score=NAME,NAME."
         )
         raise import_error(self.source, f"{problem} {remedy}", slug="scores-direction")
+
+    def note_possible_losses(self, names: Sequence[str]) -> None:
+        """Add a note if columns or items are named like metrics of which lower values are often better, such as "toxicity"."""
+        metrics = list(dict.fromkeys(names))
+        possible_losses = find_possible_losses(metrics) if len(metrics) <= MAX_METRICS else []
+        if possible_losses:
+            self.notes.append(
+                f"the highest values of {format_names(possible_losses)} rank first: if lower ones are better, change their sign, "
+                "or leave them out"
+            )
 
     def check_scores(self, name: str) -> None:
         """Check that the values of a column of scores are finite numbers with a clear meaning.
@@ -817,7 +910,7 @@ class _TableReader:
         """
         import pandas as pd  # takes long to load
 
-        is_used = ~np.isnan(values) & ~self.mark_totals(models, items)
+        is_used = ~np.isnan(values) & ~self.mark_totals(models, items, values)
         model_positions, model_ids = pd.factorize(models[is_used])
         item_positions, item_ids = pd.factorize(items[is_used])
         self.check_ids(model_ids.tolist(), item_ids.tolist())
@@ -831,6 +924,7 @@ class _TableReader:
         shape = (len(model_ids), len(item_ids))
         mean, n_scores = average_by_cell(model_positions, item_positions, used_values, shape=shape)
         self.check_item_directions(item_ids.tolist(), mean)
+        self.note_possible_losses([*columns, *item_ids])
         check_not_win_rates(self.source, mean, model_ids.tolist(), item_ids.tolist())
         self.note_averaged_cells(n_scores)
         self.notes += filter(None, [describe_similar_names(model_ids), describe_similar_names(item_ids)])
@@ -848,30 +942,36 @@ class _TableReader:
         """
         if n_scores.max() > 1:
             n_repeated = format_count(int((n_scores > 1).sum()), "cell", "has", "have")
-            self.notes.append(f"{n_repeated} several scores (up to {n_scores.max()}), which are averaged")
+            note = f"{n_repeated} several scores (up to {n_scores.max()}), which are averaged"
+            if self.located.tables:
+                note += f"; if the tables {format_names(self.located.tables)} have different items, give these different names"
+            self.notes.append(note)
 
-    def mark_totals(self, models: NDArray[np.object_], items: NDArray[np.object_]) -> Bools:
-        """Mark the scores whose model or item has a name such as "total" or "average".
+    def mark_totals(self, models: NDArray[np.object_], items: NDArray[np.object_], values: Floats) -> Bools:
+        """Mark the scores whose model or item has a name such as "total", "average" or "std. dev.".
 
         Such a score summarizes several models or items, so it is not used. The names are added to the notes for the user.
 
         models, items : ids of the model and of the item of each score, arrays (n_scores,)
+        values : scores (n_scores,); NaN if missing
 
         Returns a bool array (n_scores,).
+
+        Raises: ImportFormatError [scores-direction] if an average is named like a loss.
         """
         import pandas as pd  # takes long to load
 
-        totals = self.find_totals([*pd.unique(models), *pd.unique(items)])
+        totals = sorted({*self.find_totals(pd.unique(models).tolist()), *self.find_totals(pd.unique(items).tolist())})
         if not totals:
             return np.zeros(len(models), dtype=np.bool_)
-        self.notes.append(f"averages or totals not used: {', '.join(totals)}")
+        self.check_direction_of_averages({name: values[(models == name) | (items == name)] for name in totals})
+        self.notes.append(f"averages or other statistics not used: {', '.join(totals)}")
         is_total = pd.Series(models).isin(totals) | pd.Series(items).isin(totals)
         return is_total.to_numpy()
 
-    def find_totals(self, ids: Iterable[str]) -> list[str]:
-        """Return the sorted ids that name averages or totals, without names of columns of scores that the user set."""
-        given_scores = self.get_given_columns("score")
-        return sorted(name for name in {*ids}.difference(given_scores) if _TOTAL.fullmatch(normalize_name(name)))
+    def find_totals(self, ids: Sequence[str]) -> list[str]:
+        """Return the sorted ids that name averages or other statistics, without columns of scores that the user set."""
+        return sorted(find_statistics(ids).difference(self.get_given_columns("score")))
 
     def check_ids(self, model_ids: Sequence[str], item_ids: Sequence[str]) -> None:
         """Check that there are several models and items, and that their names are valid.

@@ -23,12 +23,13 @@ from youden.judging.estimate import estimate
 from youden.judging.scheduler.options import JudgingOptions, calibration_account
 from youden.judging.scheduler.progress_log import ProgressLog
 from youden.judging.scheduler.shutdown import check_answered, run_until_stopped
+from youden.judging.store.answers import load_backend_class
 from youden.judging.store.worker_group import SharedBudget, WorkerGroup, coordinate_run
 from youden.pipeline.alternative_rankings import check_partner_rules
 from youden.pipeline.fitted_run import check_target
 from youden.pipeline.follow_ups import judge_follow_ups
 from youden.pipeline.planned_run import check_same_run, find_run_plan, with_resolved_defaults
-from youden.pipeline.recovered_answers import reuse_saved_answers
+from youden.pipeline.recovered_answers import keep_saved_costs, reuse_saved_answers
 from youden.pipeline.request_hashes import get_hash_reader, write_missing_hashes
 from youden.pipeline.rounds import run_rounds
 from youden.pipeline.run_store import check_same_store, run_lock
@@ -133,6 +134,7 @@ def plan_run(config: RunConfig, *, batched: bool = False, pools: Sequence[Pool] 
 
     # record the store, unless the judge stores no answers
     if judge.stores_new_answers:
+        load_backend_class(config.store_location)  # raises if it cannot be a store, before it is recorded
         config = config.model_copy(update={"store": config.store_location})
     check_same_store(config, plan, judge)
 
@@ -232,6 +234,7 @@ def judge_run(
         # write them
         record_answer_counts(result, facts)
         check_answered(result, max_missing=config.max_missing)
+        result = keep_saved_costs(result, folder, planned.judge)
         folder.write_plan(result.plan)
         folder.write_verdicts(result)
         _write_config(planned)

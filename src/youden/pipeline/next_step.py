@@ -11,6 +11,7 @@ import numpy as np
 
 from youden.data.folder.run_folder import RunFolder
 from youden.pipeline.precision import format_cost, read_variance_components
+from youden.pipeline.rounds import STOP_MESSAGES
 from youden.protocol.blocks import get_extensions
 from youden.protocol.pooled_trials import count_added_calls
 from youden.stats.forecast import AgentVariances, find_min_blocks, find_min_items
@@ -50,7 +51,8 @@ def format_next_step(folder: RunFolder, facts: RunFacts, *, usd_per_call: float 
         - an unfinished extension: the command that finishes it, because no other extension can begin before;
         - answers that follow the position of the responses: an instruction to use another judge;
         - a run of self-trials: an instruction to run a pool with more items;
-        - a search in rounds: the command for a longer search, because a search cannot be extended;
+        - a search in rounds: the command for a longer search, because a search cannot be extended; if the search has reached
+          its maximum regret, an instruction to set a smaller one, because more calls would not change it;
         - two agents that even many more items would not separate: a statement that they may be equally good.
 
         Empty if more calls would not help: if agents cannot be compared, the judge does not discriminate, or the run has
@@ -85,9 +87,20 @@ def format_next_step(folder: RunFolder, facts: RunFacts, *, usd_per_call: float 
         names = " and ".join(pair)
         return f"to separate {names}, run a pool with more items under another name; self-trials cannot be extended"
     if plan.rounds is not None:
-        command = format_command(["youden", "run", str(folder.file("config.yaml"))])
-        return f"`{command} --calls N --out NEW` makes a longer search; with the same store, stored answers are reused"
+        return _format_longer_search(folder, plan)
     return _format_separation(folder, plan, pair, usd_per_call=usd_per_call)
+
+
+def _format_longer_search(folder: RunFolder, plan: Plan) -> str:
+    """Format how to search longer with a plan in rounds: by more calls, or for a smaller regret if it was bounded as required."""
+    has_reached_regret = any(STOP_MESSAGES["near enough"] in note for note in plan.notes)
+    if has_reached_regret:
+        return (
+            "for a longer search, set a smaller `max_regret` in the config of the run, and run it with --out NEW; with the same "
+            "store, stored answers are reused"
+        )
+    command = format_command(["youden", "run", str(folder.file("config.yaml"))])
+    return f"`{command} --calls N --out NEW` makes a longer search; with the same store, stored answers are reused"
 
 
 def _format_separation(folder: RunFolder, plan: Plan, pair: Sequence[str], *, usd_per_call: float | None) -> str:

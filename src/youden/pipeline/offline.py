@@ -449,7 +449,7 @@ def import_battles(path: Path, out: Path, *, columns: Mapping[str, str], allow_d
     Parameters
     ----------
     path : Path
-        CSV, TSV, JSON, JSONL or Parquet file.
+        CSV, TSV, Excel, JSON, JSONL or Parquet file.
     out : Path
         Folder of the new run.
     columns : mapping of str to str

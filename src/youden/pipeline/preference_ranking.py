@@ -113,6 +113,7 @@ def summarize_preferences(
     has_some_bias = preference.has_position_bias and not preference.follows_position
     if recommendation.form == "none" and has_some_bias:
         recommendation = replace(recommendation, text=f"{recommendation.text} {preference.position_text}")
+    recommendation = replace(recommendation, decided_by="preference")
     return PreferenceSummary(
         differences, choice, signal, preference, tuple(all_warnings), recommendation, component_message
     )

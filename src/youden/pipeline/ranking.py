@@ -105,7 +105,7 @@ def rank(verdicts: Verdicts, *, target: Target = "items-like-these", method: Ran
         - "partial": how much of an unfinished run is done (`PartialFacts`); None if all trials are
         - "preference", for a plan that asks for preferences: position bias and ties (`PreferenceFacts`)
 
-        Parquet and JSON cannot store these objects: set `table.attrs = {}` before `table.to_parquet`.
+        They are not written to files, for example by `table.to_parquet`.
 
     Raises
     ------
@@ -163,7 +163,7 @@ def rank(verdicts: Verdicts, *, target: Target = "items-like-these", method: Ran
     table.attrs["recommendation"] = recommend_from_abilities(choice, signal, abilities, warnings=verdicts.warnings)
     table.attrs["partial"] = partial_facts
     table.attrs["warnings"] = findings
-    return table
+    return _to_ranking_frame(table)
 
 
 def _tabulate_preferences(
@@ -195,7 +195,16 @@ def _tabulate_preferences(
         warnings=list(summary.warnings),
         preference=summary.preference,
     )
-    return table
+    return _to_ranking_frame(table)
+
+
+def _to_ranking_frame(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table, with its `attrs`, that can be written to Parquet."""
+    from youden.data.ranking_frame import RankingFrame
+
+    frame = RankingFrame(table)
+    frame.attrs = table.attrs
+    return frame
 
 
 def _get_groups(plan: Plan) -> Groups:

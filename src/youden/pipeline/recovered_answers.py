@@ -71,6 +71,51 @@ def reuse_saved_answers(
     )
 
 
+def keep_saved_costs(verdicts: Verdicts, folder: RunFolder, judge: JudgeConfig) -> Verdicts:
+    """Add the costs in a run's folder to answers that the store has booked to another folder.
+
+    The store books costs by the path of a folder. If the folder was renamed or copied, only its files have the costs of
+    its earlier answers.
+
+    Parameters
+    ----------
+    verdicts : Verdicts
+        Verdicts of the run, with the costs that are booked to the present path.
+    folder : RunFolder
+        Folder of the run, with its earlier verdicts.
+    judge : JudgeConfig
+        Judge of the run; a jury's answers have no request hash, so their costs are not changed.
+
+    Returns
+    -------
+    Verdicts
+        `verdicts` with the saved cost, tokens and duration of each request whose cost is 0 in `verdicts` but not in the folder.
+    """
+    saved = None if judge.judges else _read_reusable_verdicts(folder, judge)
+    if saved is None or saved.usd is None or saved.request_hash is None:
+        return verdicts
+    if verdicts.usd is None or verdicts.request_hash is None:
+        return verdicts
+
+    # the cost of a request is in the first trial that needs its answer
+    distinct_hashes, first_rows = np.unique(verdicts.request_hash, return_index=True)
+    saved_rows = np.flatnonzero(saved.usd > 0)
+    saved_hashes = saved.request_hash[saved_rows]
+    positions = np.searchsorted(distinct_hashes, saved_hashes).clip(max=len(distinct_hashes) - 1)
+    rows = first_rows[positions]
+    is_lost = (distinct_hashes[positions] == saved_hashes) & (verdicts.usd[rows] == 0)
+    usd_calibration = saved.usd_calibration if verdicts.usd_calibration == 0 else verdicts.usd_calibration
+    if not is_lost.any():
+        return replace(verdicts, usd_calibration=usd_calibration)
+
+    columns = {}
+    for name in ("usd", "seconds", "tokens_in", "tokens_out"):
+        column = getattr(verdicts, name).copy()
+        column[rows[is_lost]] = getattr(saved, name)[saved_rows[is_lost]]
+        columns[name] = column
+    return replace(verdicts, usd_calibration=usd_calibration, **columns)
+
+
 def _judge_or_reuse(
     plan: Plan,
     *,

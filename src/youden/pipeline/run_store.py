@@ -23,6 +23,8 @@ _CHUNK = 10_000
 """Number of requests whose answers are looked up at once."""
 _DAMAGED = ("store-corrupt", "not-a-store", "store-version", "store-missing")
 """Errors of a store from which no answer can be read; its run may continue with a store of the saved answers."""
+_UNREACHABLE = ("store-unreachable", "store-url")
+"""Errors of a store that cannot be reached at its address; the run continues with another store after a warning."""
 
 
 @contextmanager
@@ -60,7 +62,7 @@ def _find_previous_store(config: RunConfig) -> str | None:
 
     # a deleted file is not an error if the new store is a file, too
     previous_file = previous_config.store_file
-    if previous_file is not None and config.store_file is not None and not previous_file.is_file():
+    if previous_file is not None and not previous_file.is_file():
         return None
     return previous_config.store_location
 
@@ -101,7 +103,7 @@ def _check_no_answers_lost(config: RunConfig, plan: Plan, judge: JudgeConfig) ->
         for calling_judge in calling_judges:
             n_missing += _count_missing_answers(config, previous_store, plan, calling_judge)
     except YoudenError as error:
-        if error.slug == "store-unreachable":
+        if error.slug in _UNREACHABLE:
             # it may be the same database, which moved to another address
             _LOG.warning(
                 "The store %s of %s cannot be reached, so it was not compared with %s, which is used now.",

@@ -23,8 +23,9 @@ from youden.data.folder.joined_pools import MergedPool, merge_pools
 from youden.data.folder.run_config import RunConfig, load_run_config
 from youden.data.folder.run_folder import RunFolder
 from youden.data.importers import IMPORTERS
+from youden.data.importers.excel_files import SHEETS_NOT_READ
 from youden.data.importers.output_folder import check_output_folder, write_imported_pool
-from youden.data.importers.pool_joiner import ImportedPool
+from youden.data.importers.pool_joiner import COPIED_RESPONSE, ImportedPool
 from youden.data.importers.recognized_files import recognize_format
 from youden.data.importers.table_import import read_table
 from youden.data.pools.pool_reader import AGENTS_SPEC, RESPONSES, read_pool, write_pool
@@ -242,6 +243,14 @@ def _suggest_more_agents(imported: ImportedPool, source: Path, pool_path: Path, 
         agents = ",".join(agent.id for agent in imported.pool.agents)
         command = format_command(["youden", "init", str(source), "--column", f"text={agents},NAME"])
         return f"If other columns hold responses, add their names: {command}"
+
+    unread_sheets = [note for note in imported.notes if note.startswith(SHEETS_NOT_READ)]
+    if unread_sheets:
+        return f"If other sheets hold responses of agents, give their columns the names of the first sheet: {unread_sheets[0]}"
+
+    if imported.left_out.get(COPIED_RESPONSE):
+        command = format_command(["youden", "init", str(source), "--column", "repeat=rows"])
+        return f"If rows with equal responses are further responses of the agent, and not copies, keep them: {command}"
 
     options = f"--column agent=NAME --column text=NAME --out {pool_path.as_posix()}"
     command = f"youden import table {format_command([str(source)])} {options}"

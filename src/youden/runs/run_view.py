@@ -12,6 +12,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from youden.data.folder.csv_tables import read_ranking_frame
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError, YoudenError
 from youden.pipeline.fitted_run import check_fit, fit_run
@@ -153,9 +154,7 @@ class RunView:
         - `method`: estimator of the abilities, and method of the intervals.
         - `warnings`: findings about the run.
         """
-        import pandas as pd
-
-        table = pd.read_csv(self.folder.file("ranking.csv"))
+        table = read_ranking_frame(self.folder.file("ranking.csv"))
         fit_facts = self.facts
         table.attrs.update(
             unique_best=fit_facts.unique_best,
@@ -216,6 +215,7 @@ class RunView:
             If the panel or the families do not fit the agents, or the answers do not allow a fit.
         """
         from youden.data.label_tables import read_families
+        from youden.workflows.clones import add_clones
         from youden.workflows.labels import open_labels, validate
 
         check_argument("labels", labels, str | PathLike | None, "Pass the path of a table of labels.")
@@ -232,7 +232,7 @@ class RunView:
         panel = None if trusted is None else tuple(trusted)
         rules = folder.fit_settings.rules.with_changes(robust=robust, trusted=panel, families=families)
         write_answers_so_far(folder)
-        fit_run(folder, target=target, rules=rules, rates=rates)
+        fit_run(folder, target=target, rules=add_clones(rules, folder), rates=rates)
         if table is not None:
             validate(folder, table)
         return self

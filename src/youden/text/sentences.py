@@ -343,7 +343,7 @@ def format_count(n: int, noun: str, singular_verb: str = "", plural_verb: str = 
 
 
 _UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Line_Break=SA}"
-_PIECE = regex.compile(rf"[{_UNSPACED}]|[^\s{_UNSPACED}]+")
+_PIECE = regex.compile(rf"[{_UNSPACED}]|[^\s\x1c-\x1f{_UNSPACED}]+")  # str.split also splits at U+001C to U+001F
 # A full stop ends a sentence before white space, unless a small letter follows; the marks of Chinese and Japanese need no space.
 _END = regex.compile(r"(?<=[.!?…۔।]['\"”’)\]]*)\s+(?!\p{Ll})|(?<=[。！？][」』”’）]*)|\n\s*\n")
 

@@ -85,8 +85,8 @@ class GateResult:
     level, analysis : float, int
         Confidence level of the interval, and number of this interim analysis of the two agents, from 1.
     n_items : int
-        Number of items on which either of the two agents was compared; without an interval, the smaller of the numbers of
-        items of the two agents.
+        Number of items on which both agents were compared; without an interval, the smaller of the numbers of items of the
+        two agents.
     required, reason : RequiredCalls or None, str
         Calls that would decide an "undecided" result; reason why nothing can be decided, else empty.
     """
@@ -575,7 +575,7 @@ def evaluate_agent(
         outcome=decision.outcome,
         low=decision.low,
         high=decision.high,
-        n_items=difference.n_items,
+        n_items=difference.n_items if difference.shared_items is None else difference.shared_items,
         required=required,
     )
 

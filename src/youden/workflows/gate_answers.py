@@ -21,6 +21,7 @@ from youden.judging.config.judge_files import load_judge_config
 from youden.judging.estimate import estimate_by_characters
 from youden.pipeline.abilities import Abilities, estimate_rates
 from youden.pipeline.additive_abilities import fit_cells, fit_rates, pair_answers
+from youden.pipeline.fitted_run import check_fit
 from youden.pipeline.multi_judge import is_training_answer
 from youden.pipeline.preference_abilities import collect_preferences
 from youden.pipeline.ranking import trial_abilities_from_verdicts
@@ -156,7 +157,8 @@ def read_answers(folder: RunFolder, *, target: Target = "items-like-these") -> G
     Raises
     ------
     RunFolderError
-        [run-unjudged], [run-partial]: if the run is not judged to its end; other slugs if it is not fitted.
+        [run-unjudged], [run-partial]: if the run is not judged to its end; [fit-stale]: if it was judged again since it was
+        fitted; other slugs if it is not fitted.
     """
     if folder.has("plan.parquet") or folder.has("verdicts.parquet"):
         return _read_judged_answers(folder, target)
@@ -166,6 +168,7 @@ def read_answers(folder: RunFolder, *, target: Target = "items-like-these") -> G
 def _read_judged_answers(folder: RunFolder, target: Target) -> GateAnswers:
     """Read the answers of a judge to the trials of a run; `target` is the population for which the intervals hold."""
     folder.check_judged()
+    check_fit(folder)
     plan = folder.read_plan()
     verdicts = folder.read_verdicts(plan)
     abilities = trial_abilities_from_verdicts(verdicts, target=target)

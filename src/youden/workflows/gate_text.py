@@ -75,6 +75,10 @@ def describe_result(gate: Gate, row: GateResult) -> str:
     if row.reason:
         return f"undecided: {row.agent} against {gate.baseline}: {row.reason}"
     description = f"{format_outcome(gate, row.outcome)}: {_format_comparison(gate, row)}"
+    if row.n_items == 0 and gate.by == "ability":
+        description += (
+            f" ({row.agent} and {gate.baseline} share no item: the difference depends on fitted item difficulties)"
+        )
     match row.outcome:
         case "better" | "worse":
             return f"{description}."

@@ -22,7 +22,7 @@ from youden.data.atomic import atomic_write
 from youden.data.folder.run_files import VERSION
 from youden.data.folder.run_folder import RunFolder
 from youden.data.label_tables import label_key_path
-from youden.errors import ConfigError
+from youden.errors import ConfigError, PlanError
 from youden.pipeline.fitted_run import check_fit
 from youden.streams import stream
 from youden.text.spreadsheet_cells import guard
@@ -119,6 +119,8 @@ def choose_to_label(
     RunFolderError, PoolError
         If the run is not fitted, or its pool cannot be read; [run-preference] if it asks for preferences;
         [fit-stale], [run-other-plan] if it was planned or judged again since it was fitted.
+    PlanError
+        [plan-other-pool] if its pool has changed since it was planned.
     """
     check_argument("n", n, Integral, "Set a whole number of responses, such as 50.")
     if n < 1:
@@ -183,8 +185,15 @@ class _RankedResponses:
 
     @classmethod
     def read(cls, folder: RunFolder) -> _RankedResponses:
-        """Read the ranking and the pool of a fitted run."""
+        """Read the ranking and the pool of a fitted run. Raises PlanError [plan-other-pool] if the pool has changed."""
         pool = folder.read_judged_pool()
+        judged_digest = folder.read_pool().digest
+        if judged_digest is not None and pool.digest != judged_digest:
+            raise PlanError(
+                f"The pool of {folder.path} has other texts than those that were judged: got the digest {pool.digest[:12]} "
+                f"instead of {judged_digest[:12]}. Restore the pool as it was judged, or make a new run.",
+                slug="plan-other-pool",
+            )
         agent_ids = [row.agent for row in folder.read_ranking()]
         pool_positions = {agent.id: position for position, agent in enumerate(pool.agents)}
         texts = pool.texts[[pool_positions[agent_id] for agent_id in agent_ids]]

@@ -45,7 +45,7 @@ def export_tables(source: Pool | RunFolder, out: Path, /, *, options: ExportOpti
     Returns
     -------
     Exported
-        The files, and the number of rows by table.
+        The files, the number of rows by table, and a note if the ranking is that of an unfinished run.
 
     Raises
     ------
@@ -58,7 +58,12 @@ def export_tables(source: Pool | RunFolder, out: Path, /, *, options: ExportOpti
     tables = {"responses": pool_to_table(source)} if isinstance(source, Pool) else read_run_tables(source)
     check_output_files(table_paths(out, tables), options)
     paths = write_tables(out, tables, raw_cells=options.raw_cells)
-    return Exported(paths, {name: len(table) for name, table in tables.items()})
+
+    notes: tuple[str, ...] = ()
+    if isinstance(source, RunFolder) and source.has("fit.json"):
+        partial_facts = source.read_facts().partial
+        notes = () if partial_facts is None else (partial_facts.text,)
+    return Exported(paths, {name: len(table) for name, table in tables.items()}, notes)
 
 
 def pool_to_table(pool: Pool) -> pa.Table:

@@ -198,6 +198,16 @@ def read_ranking(path: Path) -> tuple[RankingRow, ...]:
     return tuple(_to_ranking_row(record, alternative_rankings) for record in records)
 
 
+def read_ranking_frame(path: Path) -> pd.DataFrame:
+    """Read ranking.csv as a DataFrame, best agent first; only an empty field is missing, so ids such as 007 and NA stay texts."""
+    import pandas as pd
+
+    from youden.data.ranking_frame import RankingFrame
+
+    text_types = {column.name: str for column in ranking_columns() if column.kind == "text"}
+    return RankingFrame(pd.read_csv(path, dtype=text_types, keep_default_na=False, na_values=[""]))
+
+
 def to_ranking_rows(ranking: pd.DataFrame) -> tuple[RankingRow, ...]:
     """Convert a table of the plain ranking to rows.
 

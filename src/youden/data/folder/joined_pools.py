@@ -316,7 +316,10 @@ class MergedPool(NamedTuple):
     changed : tuple of str
         Cells (agent and item), as text, in which the new pool has a different response, or the first one.
     removed : tuple of str
-        Ids of agents, then of items, that the new pool no longer has. They stay in the merged pool.
+        Ids of agents, then of items, and then responses (agent and item, as text) that the new pool no longer has. They stay in
+        the merged pool. A response counts only if the new pool has its agent and its item.
+    prompts : tuple of str
+        Ids of items of both pools whose prompts differ.
     """
 
     pool: Pool
@@ -325,6 +328,7 @@ class MergedPool(NamedTuple):
     repeats: int
     changed: tuple[str, ...]
     removed: tuple[str, ...]
+    prompts: tuple[str, ...]
 
 
 def merge_pools(pool: Pool, new_pool: Pool, *, keep: bool) -> MergedPool:
@@ -360,6 +364,9 @@ def merge_pools(pool: Pool, new_pool: Pool, *, keep: bool) -> MergedPool:
     new_texts = _select_texts(new_pool, agent_ids, item_ids)
     n_added_responses = 0
     changed = []
+    removed = [*_list_removed(pool.agents, new_pool.agents), *_list_removed(pool.items, new_pool.items)]
+    missing = set(removed)
+    removed_responses = []
     responses: dict[tuple[int, int], Sequence[str]] = {}
     for agent, item in np.ndindex(len(agents), len(items)):
         old_responses = _get_responses(old_texts, (agent, item))
@@ -373,9 +380,13 @@ def merge_pools(pool: Pool, new_pool: Pool, *, keep: bool) -> MergedPool:
         responses[agent, item] = merged_responses
         if has_changed:
             changed.append(f"'{agent_ids[agent]}' to '{item_ids[item]}'")
-        else:
-            n_added_responses += len(merged_responses) - len(old_responses)
+            continue
+        n_added_responses += len(merged_responses) - len(old_responses)
+        if len(new_responses) < len(old_responses) and missing.isdisjoint((agent_ids[agent], item_ids[item])):
+            removed_responses.append(f"'{agent_ids[agent]}' to '{item_ids[item]}'")
 
+    old_prompts = {item.id: item.prompt for item in pool.items}
+    changed_prompts = [item.id for item in new_pool.items if item.prompt != old_prompts.get(item.id, item.prompt)]
     texts_by_repeat = _stack_by_repeat(responses, (len(agents), len(items)))
     return MergedPool(
         Pool.from_repeats(agents, items, texts_by_repeat, pool.name),
@@ -383,7 +394,8 @@ def merge_pools(pool: Pool, new_pool: Pool, *, keep: bool) -> MergedPool:
         items=tuple(item_ids[pool.n_items :]),
         repeats=n_added_responses,
         changed=tuple(changed),
-        removed=(*_list_removed(pool.agents, new_pool.agents), *_list_removed(pool.items, new_pool.items)),
+        removed=(*removed, *removed_responses),
+        prompts=tuple(changed_prompts),
     )
 
 

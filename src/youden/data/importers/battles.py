@@ -18,10 +18,11 @@ import pandas as pd
 
 from youden.data.importers.column_names import infer_role
 from youden.data.importers.foreign_files import import_error
-from youden.data.importers.table_files import read_rows
+from youden.data.importers.table_files import EXCEL, read_rows, read_tables
 from youden.errors import ImportFormatError
 from youden.text.json_text import check_unique_keys
 from youden.text.printable import find_name_fault
+from youden.text.replacements import Replacements
 from youden.text.sentences import describe_similar_names, format_count, suggest_name
 from youden.types import MISSING_REASONS, Finding, Plan, Trials, Verdicts
 from youden.types.planning import Split
@@ -65,7 +66,7 @@ IMPORTED_DESIGN = "imported"
 
 
 def read_battles(path: Path, *, columns: Mapping[str, str]) -> Verdicts:
-    """Read battles (recorded comparisons of two models with a winner) from a CSV, TSV, JSON, JSONL or Parquet file.
+    """Read battles (recorded comparisons of two models with a winner) from a CSV, TSV, Excel, JSON, JSONL or Parquet file.
 
     Parameters
     ----------
@@ -250,7 +251,7 @@ def _read_table(path: Path, columns: Mapping[str, str], notes: list[str]) -> pd.
 
     Raises: ImportFormatError; see `read_battles`.
     """
-    rows = _combine_winner_flags(path, _read_rows(path).reset_index(drop=True), columns)
+    rows = _combine_winner_flags(path, _read_rows(path, notes).reset_index(drop=True), columns)
     table = _select_columns(path, rows, columns, notes)
 
     # each row of MT-Bench is two battles of the same models: model_a is shown first in one, and model_b in the other
@@ -260,6 +261,7 @@ def _read_table(path: Path, columns: Mapping[str, str], notes: list[str]) -> pd.
         battles_with_b_first = table.assign(order=1.0, winner=_read_text(rows[_SWAPPED_WINNER]))
         table = pd.concat([battles_with_a_first, battles_with_b_first])
 
+    notes += _describe_repeated_rows(rows, table["item"])
     weights = [str(name) for name in rows if str(name).casefold() in _WEIGHTS and name not in columns.values()]
     if weights:
         notes.append(f"the column {weights[0]} is not used: each battle counts once")
@@ -347,6 +349,22 @@ def _select_columns(path: Path, rows: pd.DataFrame, columns: Mapping[str, str], 
     return table
 
 
+def _describe_repeated_rows(rows: pd.DataFrame, item: pd.Series[str]) -> list[str]:
+    """Describe rows that repeat an earlier row in all columns; without a column of items, such rows are usual.
+
+    item : name of the item of each row; "" if the file names no items
+    """
+    if (item == "").all():
+        return []
+    n_repeated = int(rows.map(str).duplicated().sum())
+    if n_repeated == 0:
+        return []
+    repeated = format_count(n_repeated, "row", "repeats", "repeat")
+    return [
+        f"{repeated} an earlier row in all columns: each counts as a battle; remove rows that were copied by mistake"
+    ]
+
+
 def _describe_possible_items(rows: pd.DataFrame) -> list[str]:
     """Describe the columns that may identify items: those with a name of items or prompts, and with repeated values."""
     possible = [name for name in map(str, rows) if infer_role(name) in ("item", "prompt")]
@@ -380,12 +398,20 @@ def _check_filled(path: Path, texts: pd.Series[str], role: str, column: str) -> 
         raise import_error(path, problem, slug="battles-value")
 
 
-def _read_rows(path: Path) -> pd.DataFrame:
+def _read_rows(path: Path, notes: list[str]) -> pd.DataFrame:
     """Read all rows of a file; its suffix states the format.
+
+    notes : receives what was assumed about the sheets of an Excel file
 
     Raises: ImportFormatError [import-format] if it cannot be read; see `read_rows` for the errors of CSV files.
     """
     suffix = path.suffix.casefold()
+    if suffix in EXCEL:
+        tables = read_tables(path, lambda text, location: notes.append(f"{text} ({location})"), Replacements())
+        sheets = [pd.DataFrame([row for _, row in rows], dtype=object) for _, rows in tables]
+        if not sheets:
+            raise import_error(path, "it has no rows. Pass a file with battles.", slug="import-empty")
+        return pd.concat(sheets)
     if suffix in (".csv", ".tsv", ".tab"):
         rows = [row for _, row in read_rows(path, strict=True)]
         filled_rows = [row for row in rows if any(cell is not None for cell in row.values())]  # without blank lines
@@ -408,7 +434,7 @@ def _read_rows(path: Path) -> pd.DataFrame:
 
 def _make_unreadable_error(path: Path, reason: str) -> ImportFormatError:
     """Make the error [import-format] for a file that cannot be read as a table of battles."""
-    problem = f"it cannot be read as a table ({reason}). Pass CSV, TSV, JSON, JSONL or Parquet with one battle per row."
+    problem = f"it cannot be read as a table ({reason}). Pass CSV, TSV, Excel, JSON, JSONL or Parquet with one battle per row."
     return import_error(path, problem, slug="import-format")
 
 
@@ -421,8 +447,8 @@ def _parse_json(text: str) -> Any:
 def _compute_preferences(path: Path, table: pd.DataFrame, notes: list[str]) -> pd.Series[float]:
     """Convert winners to preferences for model_a, from 0 to 1; NaN for an empty cell.
 
-    A winner is the name of a model, a word such as "tie", or a number. If all winners are numbers, they are the preferences
-    themselves, unless all of them are names of models, such as "7" in a battle of the models "7" and "13".
+    A winner is the name of a model, a word such as "tie", or a number such as 0.7 or 70%. If all winners are numbers, they are
+    the preferences themselves, unless all of them are names of models, such as "7" in a battle of the models "7" and "13".
 
     notes : receives a note on the meaning of 0 and 1, if all winners are one of these numbers
 
@@ -432,10 +458,11 @@ def _compute_preferences(path: Path, table: pd.DataFrame, notes: list[str]) -> p
     is_a = winner == table["model_a"]
     is_b = winner == table["model_b"]
     is_empty = winner == ""
-    number = pd.to_numeric(winner, errors="coerce").astype(np.float64)
+    number = winner.map({text: _parse_preference(text) for text in winner.unique()}).astype(np.float64)
     are_all_numbers = (number.notna() | is_empty).all()
     are_all_names = (is_a | is_b | is_empty).all()
     if are_all_numbers and not are_all_names:
+        _check_percent_signs(path, winner[~is_empty])
         _check_preference_range(path, number)
         if number.dropna().isin([0, 1]).all():
             notes.append("numbers in `winner` are preferences for model_a: 1 counts as its win, and 0 as its loss")
@@ -444,6 +471,26 @@ def _compute_preferences(path: Path, table: pd.DataFrame, notes: list[str]) -> p
     _check_no_ambiguous_winner(path, table, number)
     winner_or_letter = winner.mask(is_b, "b").mask(is_a, "a")  # the letter in place of the name of a model
     return _to_numbers(path, winner_or_letter, _PREFERENCES, role="winner")
+
+
+def _parse_preference(text: str) -> float:
+    """Convert a text such as "0.7", "0,7" or "70%" to a number; NaN for a word."""
+    if not any(character.isdigit() for character in text):  # such as "nan"
+        return np.nan
+    divisor = 100 if text.endswith("%") else 1
+    try:
+        return float(text.removesuffix("%").replace(",", ".")) / divisor
+    except ValueError:
+        return np.nan
+
+
+def _check_percent_signs(path: Path, winner: pd.Series[str]) -> None:
+    """Raise ImportFormatError [battles-value] if some preferences, but not all, have a percent sign."""
+    has_sign = winner.str.endswith("%")
+    if has_sign.any() and not has_sign.all():
+        value = winner[~has_sign].iloc[0]
+        problem = f"preferences in `winner` are written with and without a percent sign: got {value!r}."
+        raise import_error(path, f"{problem} Write all of them in the same way.", slug="battles-value")
 
 
 def _check_preference_range(path: Path, preference: pd.Series[float]) -> None:
@@ -511,7 +558,7 @@ def _to_numbers(path: Path, cells: pd.Series[str], numbers: Mapping[str, float],
         value = repr(unknown_words[0][:60]) if unknown_words[0] else "an empty cell"
         choices = ", ".join(filter(None, numbers))
         if role == "winner":
-            choices += "; the name of one of the two models; or numbers from 0 to 1 in all rows"
+            choices += "; the name of one of the two models; or numbers from 0 to 1 (or 0% to 100%) in all rows"
         problem = f"a value of `{role}` is unknown: got {value}. Use one of: {choices}."
         raise import_error(path, problem, slug="battles-value")
     return words.map(dict(numbers)).astype(np.float64)

@@ -77,6 +77,10 @@ SUBJECTS = make_word_set(
     "benchmark suite scenario collection language lang locale",
 )
 """Words for groups of items. A column with such a name never holds agents."""
+REPEAT_NUMBERS = make_word_set(
+    "repeat repetition replicate rep sample epoch seed run trial attempt iteration iter try draw"
+)
+"""Words for the number of a repeat."""
 ASKERS = make_word_set("user session thread customer account project client ticket kunde kunden cliente usuario email")
 """Words for the author of a question."""
 _MESSAGE_WORDS = make_word_set(

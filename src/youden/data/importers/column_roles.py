@@ -451,6 +451,8 @@ class _RoleSearch(WideTableSearch):
     def find_item_and_prompt_columns(self, agents: tuple[str, ...], used: set[str | None]) -> dict[str, str]:
         """Return the columns of the roles "item" and "prompt". Without ids, items are identified by their prompts.
 
+        A column without a usual name of ids contains ids if its values are not prose, and another column contains the prompts.
+
         agents : columns that together name an agent; empty if each agent has its own column
         used : columns that have another role
         """
@@ -458,12 +460,15 @@ class _RoleSearch(WideTableSearch):
         item = self.find_item_column(agents, candidates)
         if item is None:
             return {}
-        # a column holds prompts unless the user or the name of the column says that it holds ids, and the values are short
+        # a column holds prompts unless it is named as a column of ids, or is like "번호" (number), and its values are short
         is_named_by_user = self.given.get("item") == item
         is_named_like_ids = item not in self.prompt_columns and infer_role(item) == "item"
-        if self.table[item].is_long or not (is_named_by_user or is_named_like_ids):
+        may_be_ids = item in self.unnamed_columns and not self.table[item].is_prose
+        if self.table[item].is_long or not (is_named_by_user or is_named_like_ids or may_be_ids):
             return {"prompt": item}
         prompt = self.given.get("prompt") or self.find_prompt_column(item, {*used, item})
+        if may_be_ids and prompt is None:
+            return {"prompt": item}
         return {"item": item, "prompt": prompt} if prompt else {"item": item}
 
     def find_item_column(self, agents: tuple[str, ...], candidates: Sequence[str]) -> str | None:

@@ -14,6 +14,7 @@ from typing import ClassVar
 from youden.data.importers.column_names import (
     ASKERS,
     NAMES,
+    REPEAT_NUMBERS,
     SUBJECTS,
     get_name_priority,
     infer_role,
@@ -332,11 +333,17 @@ class ColumnCandidates:
         return sorted([name for name in candidates if self.table[name].is_text], key=is_part_of_response)
 
     def _find_item_columns(self) -> list[str]:
-        """Return the columns of ids, prompts or unknown values that may identify items; contact data come last."""
+        """Return the columns of ids, prompts or unknown values that may identify items; contact data come last.
+
+        A column with a name of numbers of repeats, such as "sample", is returned only if no column has ids or prompts.
+        """
         item_columns = self.get_candidates("item")
         if "item" in self.given:
             return item_columns
-        contacts_last = sorted(self.unnamed_columns, key=lambda name: self.table[name].is_contact)
+        unnamed_columns = self.unnamed_columns
+        if item_columns or self.prompt_columns:
+            unnamed_columns = [name for name in unnamed_columns if not REPEAT_NUMBERS & split_into_words(name)]
+        contacts_last = sorted(unnamed_columns, key=lambda name: self.table[name].is_contact)
         return list(filter(self.can_be_id, (*item_columns, *self.prompt_columns, *contacts_last)))
 
     def can_be_id(self, name: str) -> bool:

@@ -146,7 +146,7 @@ def _is_conversation(value: Json) -> bool:
     last = get_nested(value, -1)
     if not isinstance(last, dict) or not is_list_of_objects(value):
         return False
-    is_message = "role" in last or "message.role" in last
+    is_message = "role" in last or "message.role" in last or last.keys() == {"parts"}  # Gemini: of a user
     is_part = last.keys() <= _PART_KEYS and "text" in last
     return is_message or is_part
 
@@ -219,6 +219,7 @@ def extract_rows(value: Json, location: Path | str = "") -> list[dict[str, Json]
     - an object of columns: each key is the name of a column, and its value is a list, or an object with row labels as keys;
     - an object of records: each row is an object, and its key identifies the item;
     - an object of texts by agent and item, such as {agent: {item: text}};
+    - a single row: an object without lists and other objects, with a response and an id or a prompt;
     - an object that contains one of these. If another key of the object names an agent, such as "model", it becomes a column
       of all rows.
 
@@ -243,7 +244,8 @@ def extract_rows(value: Json, location: Path | str = "") -> list[dict[str, Json]
 def _extract_from_object(content: Mapping[str, Json], location: Path | str) -> list[dict[str, Json]]:
     """Extract the rows from the values of a JSON object.
 
-    - If no value is a list, the rows come from the inner objects (`_extract_from_objects`).
+    - If no value is a list, the rows come from the inner objects (`_extract_from_objects`). If there are none, the object is a
+      row if it has a response and an id or a prompt.
     - If no list contains objects, the lists are the columns of one table.
     - Otherwise, each list of objects is a table. If some of the tables have responses, only the tables with responses are used.
       If there are several tables, the key of a table is the name of its agent. The agent of a single table may be named by
@@ -254,6 +256,8 @@ def _extract_from_object(content: Mapping[str, Json], location: Path | str) -> l
     lists = {key: value for key, value in content.items() if isinstance(value, list) and value}
     if not lists:
         objects = {key: value for key, value in content.items() if isinstance(value, dict) and value}
+        if not objects and _has_text(content) and any(infer_role(key) in ("item", "prompt") for key in content):
+            return [dict(content)]
         return _extract_from_objects(objects, location)
 
     tables = {key: extract_rows(value) for key, value in lists.items() if is_list_of_objects(value)}

@@ -23,6 +23,7 @@ from youden.types import Agent, Item, Pool
 T = TypeVar("T")
 MAX_LISTED = 5
 MAX_AGENTS_LISTED = 40
+COPIED_RESPONSE = "a repetition of an earlier response"
 SECOND_RESPONSE = "a second response of the same agent to the same item"
 NO_TEXTS = "no text (an empty list)"
 EMPTY_NEXT_TO_RESPONSE = "an empty text of an agent that has another response to the same item"
@@ -240,7 +241,7 @@ class PoolBuilder:
             return len(texts_by_label) == 1
 
         if text == earlier_text:
-            self.count_left_out("a repetition of an earlier response", location)
+            self.count_left_out(COPIED_RESPONSE, location)
         else:
             self.count_dropped(agent_id, SECOND_RESPONSE, location)
         return False

@@ -359,7 +359,8 @@ class ResponseReader:
         """Clean the values of one response, number it among its repeats, and add it to the pool.
 
         In ids, several consecutive spaces become one. A response that is not a text becomes a text. Errors of spreadsheets
-        are not responses. Without a column of repeats, different responses of an agent to an item are repeats.
+        are not responses. Without a column of repeats, and unless rows are numbered in their order, different responses of an
+        agent to an item are repeats.
 
         values : value of each role in the row
         location : file and row, for messages
@@ -382,7 +383,7 @@ class ResponseReader:
         prompt = None if _is_sheet_error(prompt) else _collapse_spaces(prompt)
         item_key = str(item or prompt or location)  # without an id and a prompt, each row is an item
         repeat = values["repeat"]
-        if "repeat" not in self.paths and response:
+        if "repeat" not in self.paths and not self.has_ordered_rows and response:
             # equal texts are the same repeat, unless they are different elements of a list
             response_key = f"{repeat}: {response}" if is_listed else response
             repeat = self._number_response(str(agent), item_key, response_key)

@@ -12,7 +12,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
 
-from youden.data.importers.column_names import SUBJECTS, infer_role, is_agent_name, make_word_set, split_into_words
+from youden.data.importers.column_names import (
+    REPEAT_NUMBERS,
+    SUBJECTS,
+    infer_role,
+    is_agent_name,
+    make_word_set,
+    split_into_words,
+)
 from youden.data.importers.column_roles import Roles
 from youden.data.importers.column_values import (
     FILE,
@@ -25,16 +32,13 @@ from youden.data.importers.column_values import (
     join_names,
 )
 from youden.data.importers.foreign_files import import_error
+from youden.data.pools.spool import format_excerpt
 
 _GROUP_WORDS = SUBJECTS | make_word_set(
     "task subtask file filename section part test module unit track turn document passage book folder directory path"
 )
 """Words for groups of items within which ids may restart."""
-_NUMBER_WORDS = make_word_set(
-    "repeat repetition replicate rep sample epoch seed run trial attempt iteration iter try draw"
-)
-"""Words for the number of a repeat."""
-_REPEAT_WORDS = _NUMBER_WORDS | make_word_set(
+_REPEAT_WORDS = REPEAT_NUMBERS | make_word_set(
     "round generation n k pass",
     "temperature top_p date day time timestamp created version batch rater annotator judge worker user session order",
 )
@@ -67,14 +71,16 @@ def with_unique_items(roles: Roles, rows: Sequence[Row], *, location: str) -> Ro
 
     Returns the changed roles, or the given roles if nothing needs to be changed.
 
-    Raises: ImportFormatError [import-ids] if a column may either make ids unique or number repeats, and neither its name nor a
-        prompt shows which; or if only prompts can identify the items, but more than a quarter of the rows have a prompt that
-        only one agent has.
+    Raises: ImportFormatError [import-ids] if a column may either make ids or prompts unique or number repeats, and neither its
+        name nor a prompt shows which; or if only prompts can identify the items, but more than a quarter of the rows have a
+        prompt that only one agent has.
     """
     table = TableColumns(rows)
     roles = _remove_run_columns(roles, table)
     roles = _with_composite_item(roles, table, location=location)
-    return _with_repeat_column(roles, table)
+    roles = _with_repeat_column(roles, table)
+    _check_prompts_identify_items(roles, table, location=location)
+    return roles
 
 
 def _remove_run_columns(roles: Roles, table: TableColumns) -> Roles:
@@ -112,11 +118,35 @@ def _with_repeat_column(roles: Roles, table: TableColumns) -> Roles:
 
     for name in roles.unused:
         numbers = table.join_columns([name])
-        is_number = bool(_NUMBER_WORDS & split_into_words(name)) and None not in numbers
+        is_number = bool(REPEAT_NUMBERS & split_into_words(name)) and None not in numbers
         # each row of an agent and item must have a different number
         if is_number and len({*zip(agents_and_items, numbers, strict=True)}) == len(numbers):
             return roles.with_role("repeat", name)
     return roles
+
+
+def has_repeats_in_rows(roles: Roles, rows: Sequence[Row]) -> bool:
+    """Return whether rows of one agent and item are repeats, although no column numbers them, so that equal ones are kept, too.
+
+    This is assumed if at least half of the cells (an agent and an item) have several rows, and the rows of a cell have different
+    responses at least once. Otherwise, rows with equal responses may be copies.
+    """
+    item = roles.columns.get("item", roles.columns.get("prompt"))
+    text_columns = roles.agent_columns or (roles.columns["text"],)
+    if item is None or "repeat" in roles.columns:
+        return False
+    table = TableColumns(rows)
+    texts_by_cell: defaultdict[tuple[str | None, str | None], list[tuple[object, ...]]] = defaultdict(list)
+    cells = zip(table.join_columns(roles.agents), table.join_columns([item]), strict=True)
+    for cell, row in zip(cells, rows, strict=True):
+        texts = tuple(row.get(column) for column in text_columns)
+        if any(isinstance(text, list) for text in texts):  # each list has the repeats of a cell
+            return False
+        texts_by_cell[cell].append(texts)
+
+    n_cells_with_several = sum(len(texts) > 1 for texts in texts_by_cell.values())
+    differs = any(len(set(map(str, texts))) > 1 for texts in texts_by_cell.values())
+    return differs and n_cells_with_several >= len(texts_by_cell) / 2
 
 
 class _Responses:
@@ -196,6 +226,17 @@ class _Responses:
         have_same_response = are_determined_by(self.texts, self.agents, groups, self.ids, repeats)
         return have_same_response and self.has_shared_items(groups)
 
+    def may_be_distinguished_by(self, groups: Values) -> bool:
+        """Return whether groups and ids together determine the responses of an agent, and agents have the same groups and ids.
+
+        groups : value of a column in each row (n_rows,); None if missing
+        """
+        if None in groups or not are_determined_by(self.texts, self.agents, groups, self.ids):
+            return False
+        n_agents = self.count_agents(list(zip(groups, self.ids, strict=True)))
+        n_shared_rows = sum(n > 1 for n in n_agents)
+        return len(set(self.agents)) < 2 or n_shared_rows >= _MIN_SHARED_FRACTION * len(n_agents)
+
     def has_shared_items(self, groups: Values) -> bool:
         """Return whether agents have items in common if each pair of a group and an id is an item.
 
@@ -267,6 +308,32 @@ def _with_composite_item(roles: Roles, table: TableColumns, *, location: str) ->
     return _with_unnamed_groups_or_prompts(roles, other_columns, responses, location=location)
 
 
+def _check_prompts_identify_items(roles: Roles, table: TableColumns, *, location: str) -> None:
+    """Check that rows with the same prompt are not different items, such as the same question about several images.
+
+    They may be different items if agents have several responses to a prompt, and a column without a role distinguishes them
+    and has the same values for several agents.
+
+    Raises: ImportFormatError [import-ids] if there is such a column, because it may also number repeats.
+    """
+    has_one_agent = not roles.agent_columns and len(set(table.join_columns(roles.agents))) == 1
+    if "item" in roles.columns or "repeat" in roles.columns or "prompt" not in roles.columns or has_one_agent:
+        return
+    prompt = roles.columns["prompt"]
+    responses = _Responses(roles.without_role("prompt").with_role("item", prompt), table)
+    if are_determined_by(responses.texts, responses.agents, responses.ids):
+        return
+
+    for name in roles.unused:
+        is_information = infer_role(name) == "about" or (_REPEAT_WORDS - {"session"}) & split_into_words(name)
+        if (
+            not is_information
+            and name not in (FOLDER, FILE)
+            and responses.may_be_distinguished_by(responses.get_values(name))
+        ):
+            raise import_error(location, _describe_ambiguity(name, prompt, responses, roles.agents), slug="import-ids")
+
+
 def _list_group_candidates(roles: Roles, *, has_prompts: bool) -> tuple[list[str], list[str]]:
     """List the unused columns that may hold groups of items, such as subjects in which the ids restart.
 
@@ -335,7 +402,7 @@ def _with_unnamed_groups_or_prompts(
             continue
         if responses.has_prompts:
             return roles.with_role("item", name, item)
-        raise import_error(location, _describe_ambiguity(name, item, responses), slug="import-ids")
+        raise import_error(location, _describe_ambiguity(name, item, responses, roles.agents), slug="import-ids")
 
     if not responses.has_prompts:
         return roles
@@ -351,18 +418,22 @@ def _with_unnamed_groups_or_prompts(
     return replace(roles.without_role("item"), has_generated_ids=True)
 
 
-def _describe_ambiguity(column: str, item: str, responses: _Responses) -> str:
-    """Return the sentences that say that a column may separate items or number repeats, and how to decide.
+def _describe_ambiguity(column: str, item: str, responses: _Responses, agents: Sequence[str]) -> str:
+    """Return the sentences that say that a column may separate items or agents or number repeats, and how to decide.
 
     column : the ambiguous column
     item : column of the ids of items
     responses : rows of the table, with their ids
+    agents : columns that together name an agent; empty if each agent has a column
     """
     counts = Counter(zip(responses.agents, responses.ids, strict=True))
     (agent, id_), _ = counts.most_common(1)[0]
     subject = "an agent" if not agent else f"agent {agent!r}"
-    return (
-        f"{subject} has several responses to {item} {id_!r}, which differ in the column {column!r}. If these are different "
-        f"items, use `youden import table` with --column 'item={column}+{item}'; if they are repeats, with --column "
-        f"'repeat={column}'."
+    remedy = (
+        f"If these are different items, use `youden import table` with --column 'item={column}+{item}'; if they are repeats, "
+        f"with --column 'repeat={column}'"
     )
+    if agents:
+        remedy += f"; if they are responses of different agents, with --column 'agent={'+'.join([*agents, column])}'"
+    problem = f"{subject} has several responses to {item} {format_excerpt(id_)}, which differ in the column {column!r}"
+    return f"{problem}. {remedy}."

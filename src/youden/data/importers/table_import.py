@@ -7,6 +7,7 @@ Otherwise `column_roles` finds the roles of the columns, and they are reported.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, count
@@ -35,7 +36,7 @@ from youden.data.importers.related_tables import (
     with_prompts,
 )
 from youden.data.importers.response_columns import ColumnPath, ResponseReader, detect_known_layout, parse_column_paths
-from youden.data.importers.restarting_ids import with_unique_items
+from youden.data.importers.restarting_ids import has_repeats_in_rows, with_unique_items
 from youden.data.importers.role_messages import describe_roles, unclear_columns_error
 from youden.data.importers.table_files import find_tables, is_pool_header, read_rows, read_tables, read_text_folder
 from youden.data.importers.table_header import Rows
@@ -48,6 +49,7 @@ from youden.types.pool import Json
 _PLAIN = (".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".parquet")
 _REPEATS = ("repeat", "sample", "epoch")
 """Names of columns that number the responses of an agent to one item, if the user names none."""
+_LIST_OF_TEXTS = re.compile(r"""\[\s*(['"]).*\1\s*\]""", re.DOTALL)
 _ROW_ORDER = "rows"
 """Value of the role `repeat` that names no column: rows of one agent and item are repeats, in their order."""
 
@@ -364,8 +366,13 @@ class _TableImporter:
             self.items,
             has_generated_ids=roles.has_generated_ids,
             is_exact=False,
-            has_ordered_rows=self.has_ordered_rows,
+            has_ordered_rows=self.has_ordered_rows or has_repeats_in_rows(roles, rows),
         )
+        for column in roles.agent_columns or (roles.columns["text"],):
+            if _are_written_as_lists([row.get(column) for row in rows]):
+                self.builder.add_note(
+                    f"the responses in {column!r} are written as lists, and each list is read as one text"
+                )
         located_rows = [located_row for table in tables for located_row in table.rows]
         _check_texts_are_not_nested(roles, located_rows)
         for location, row in located_rows:
@@ -391,9 +398,9 @@ class _TableImporter:
             raise self.make_unclear_error(error, rows) from error
 
         # the parts of a combined column such as "subject+id" are used
-        named_item = self.columns.get("item", "")
-        item_parts = split_composite(named_item, roles.unused) or ()
-        roles = replace(roles, unused=tuple(column for column in roles.unused if column not in item_parts))
+        for option in self.columns.values():
+            option_columns = split_composite(option, roles.unused) or ()
+            roles = replace(roles, unused=tuple(column for column in roles.unused if column not in option_columns))
 
         user_distinguishes_rows = "item" in self.columns or "repeat" in self.columns or self.has_ordered_rows
         if not user_distinguishes_rows:
@@ -437,6 +444,12 @@ def _add_joined_values(rows: Sequence[dict[str, Json]], column: str) -> None:
 def _make_path(column: str) -> ColumnPath:
     """Return the path to the value of a column in a row that is not nested."""
     return ColumnPath(paths=((column,),))
+
+
+def _are_written_as_lists(values: Sequence[Json]) -> bool:
+    """Return whether all values are texts such as "['It rained.']", as pandas writes lists to a CSV file, except missing ones."""
+    texts = [value for value in values if value is not None]
+    return bool(texts) and all(isinstance(text, str) and _LIST_OF_TEXTS.fullmatch(text) for text in texts)
 
 
 def _check_texts_are_not_nested(roles: Roles, located_rows: Rows) -> None:

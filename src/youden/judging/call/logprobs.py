@@ -70,12 +70,14 @@ def _get_token(entry: object) -> str:
 
 _END_TOKEN = re.compile(r"<\|[^<>]*\|>|</s>|\s*")
 """A token after the text of an answer, such as <|im_end|> or </s>, or a blank token."""
+_OPENING_TOKEN = re.compile(r"""[\s"'“‘`*_]*""")
+"""A token before the first word of an answer: a blank token, quotation marks or Markdown, as in **YES**."""
 
 
 def find_first_token_alternatives(logprobs: object, text: object, message: Mapping[str, Any]) -> Any:
     """Return the tokens that the model could have chosen as the first token of its answer, with log-probabilities.
 
-    Blank tokens, and the tokens of reasoning before the answer, are skipped.
+    Blank tokens, quotation marks and Markdown, and the tokens of reasoning before the answer, are skipped.
 
     logprobs : field `logprobs` of the first choice of the reply; None if the reply has none
     text : text of the message
@@ -94,8 +96,7 @@ def find_first_token_alternatives(logprobs: object, text: object, message: Mappi
         entries = _find_answer_tokens(answer, entries)
     for raw_entry in entries:
         entry = require_object(raw_entry, "a token of logprobs")
-        is_blank = not _require_token(entry).strip()
-        if not is_blank:
+        if not _OPENING_TOKEN.fullmatch(_require_token(entry)):
             return _get_alternatives(entry)
     return ()
 

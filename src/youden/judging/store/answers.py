@@ -79,27 +79,47 @@ def open_backend(address: str | Path, *, read_only: bool) -> StorageBackend:
         could be sent to an unknown host; others if the backend cannot be opened, see `open_store`.
     """
     text = _with_password(str(address))
+    backend_class = load_backend_class(text)
+    if is_on_network(text):
+        check_password(text)
+    return backend_class(text, read_only=read_only)
 
-    check_store_address(text)
 
-    scheme, separator, _ = text.partition("://")
+def load_backend_class(address: str) -> Callable[..., StorageBackend]:
+    """Return the class of the storage backend of a store; nothing is opened.
+
+    Parameters
+    ----------
+    address : str
+        Path or URL of the store.
+
+    Returns
+    -------
+    callable
+        Opens the store, given its address and `read_only`.
+
+    Raises
+    ------
+    ConfigError
+        [store-url] if the address is not valid; [store-package] if a library is missing.
+    """
+    check_store_address(address)
+
+    scheme, separator, _ = address.partition("://")
     kind = scheme if separator else "sqlite"
-    if kind not in STORES or (kind == "sqlite" and not is_local_file(text)):
+    if kind not in STORES or (kind == "sqlite" and not is_local_file(address)):
         raise ConfigError(
             f"There is no kind of store for '{kind}://'. Pass a path, sqlite:///path, or the URL of one of: {', '.join(STORES)}.",
             slug="store-url",
         )
-    if is_on_network(text):
-        check_password(text)
     try:
-        backend_class = STORES.load(kind)
+        return STORES.load(kind)
     except ImportError as error:
         raise ConfigError(
-            f"The store {redact_location(text)} needs a package that is not installed ({error}). "
+            f"The store {redact_location(address)} needs a package that is not installed ({error}). "
             f"Install it with: {format_install('postgres')}.",
             slug="store-package",
         ) from None
-    return backend_class(text, read_only=read_only)
 
 
 def _with_password(address: str) -> str:
@@ -412,7 +432,7 @@ class Store:
         except CallError as error:
             return Failure(error.kind, error.status, error.reason)
         except (orjson.JSONDecodeError, KeyError, TypeError) as error:
-            raise make_store_error(self.name, str(error)) from None
+            raise make_store_error(self.name, error) from None
 
 
 def _to_text(config: dict[str, Json]) -> str:

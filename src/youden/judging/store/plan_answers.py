@@ -453,8 +453,8 @@ class AnsweringModels:
             return ()
         models = ", ".join(f"{name} ({n:,} answers)" for name, n in sorted(n_answers.items()))
         message = (
-            f"The served model changed between answers: {models}. Answers of different models may not be comparable. Judge the "
-            "plan again to have answers of one model."
+            f"The served model changed between answers: {models}. Answers of different models may not be comparable. To have "
+            "answers of one model, run again with another --out and --store, which pays for all answers again."
         )
         return (Finding("model-changed", message, facts={"models": sorted(n_answers)}),)
 

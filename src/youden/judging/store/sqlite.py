@@ -5,6 +5,7 @@ The file is opened by the same name in all processes, because SQLite's log and l
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 import tempfile
@@ -174,7 +175,7 @@ class SqliteBackend(SqlBackend):
         try:
             yield
         except (sqlite3.Error, OSError) as error:
-            raise make_store_error(self.name, str(error)) from None
+            raise make_store_error(self.name, error) from None
 
 
 def _find_common_path(path: Path, *, read_only: bool) -> Path:
@@ -314,38 +315,46 @@ def _check_tables(connection: sqlite3.Connection, path: Path) -> None:
         raise version_error(str(path), version)
 
 
-def make_store_error(path: str, message: str) -> JudgeError:
-    """Make the error for a failure of a store. The words in the message of SQLite decide which remedy it has.
+_DISK_FULL = {errno.ENOSPC, errno.EDQUOT}
+_READ_ONLY_CODES = {sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_AUTH}
+_LOCKED_CODES = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+_PRIMARY_CODE = 0xFF
+"""Bits of an error code of SQLite that are equal for all its variants, such as a full disk while the log is written."""
+
+
+def make_store_error(path: str, error: Exception) -> JudgeError:
+    """Make the error for a failure of a store. The code of the error, and not the words of its message, decides the remedy.
 
     path : path of the store
-    message : message of SQLite or of the file system
+    error : error of SQLite, of the file system, or of an answer that cannot be read
     """
-    has_read_only_phrase = any(phrase in message for phrase in ("readonly", "unable to open", "Permission"))
-    if has_read_only_phrase or "read-only" in message.casefold():
+    code = getattr(error, "sqlite_errorcode", 0) & _PRIMARY_CODE
+    file_error = error.errno if isinstance(error, OSError) else None
+    if code == sqlite3.SQLITE_FULL or file_error in _DISK_FULL:
         return JudgeError(
-            f"The store {path} cannot be opened or written ({message}). "
-            "Check the folder and its permissions, or pass another path. A replay can read a read-only store.",
-            slug="store-read-only",
-        )
-    if "full" in message:
-        return JudgeError(
-            f"The disk of the store {path} is full ({message}). All answers written so far are stored. Free disk space, then "
+            f"The disk of the store {path} is full ({error}). All answers written so far are stored. Free disk space, then "
             "run the same command again.",
             slug="store-full",
         )
-    if "locked" in message:
+    if code in _LOCKED_CODES:
         return JudgeError(
-            f"The store {path} is locked by another process ({message}). Wait for that process or stop it, then run the "
+            f"The store {path} is locked by another process ({error}). Wait for that process or stop it, then run the "
             "same command again.",
             slug="store-busy",
         )
-    if "disk I/O" in message:
+    if code == sqlite3.SQLITE_IOERR or file_error == errno.EIO:
         return JudgeError(
-            f"The disk of the store {path} fails ({message}). Copy the store to another disk and use the copy.",
+            f"The disk of the store {path} fails ({error}). Copy the store to another disk and use the copy.",
             slug="store-failed",
         )
+    if isinstance(error, OSError) or code in _READ_ONLY_CODES:
+        return JudgeError(
+            f"The store {path} cannot be opened or written ({error}). "
+            "Check the folder and its permissions, or pass another path. A replay can read a read-only store.",
+            slug="store-read-only",
+        )
     return JudgeError(
-        f"The store {path} is damaged, or is not an SQLite database ({message}). "
+        f"The store {path} is damaged, or is not an SQLite database ({error}). "
         f"Recover what can be read with `sqlite3 {path} .recover`, as described on the page 'Reliability' of the documentation.",
         slug="store-corrupt",
     )

@@ -293,6 +293,18 @@ def read_current_labels(folder: RunFolder) -> tuple[Validation | None, Finding |
     return None, Finding("labels-stale", f"{message} {remedy}")
 
 
+def find_stale_quality(folder: RunFolder) -> Finding | None:
+    """Return a warning if the quality of the agents was estimated for an earlier ranking of a run, so that it is not used."""
+    if not folder.has("quality.json") or folder.find_quality() is not None:
+        return None
+    sources = ", ".join(folder.read_quality().sources)
+    message = (
+        "quality.json refers to an earlier ranking, so it is not shown, and labels do not decide the recommendation. "
+        f"Run `youden quality {folder.path} --labels FILE` or `Run.quality` again, with the labels of {sources}."
+    )
+    return Finding("labels-stale", message)
+
+
 def labels_table(validation: Validation) -> Table:
     """Return a table of the agreement of the ranking with each label, one row per label."""
     rows = []

@@ -17,6 +17,7 @@ from youden.report.data.ranking_tables import (
     RankedAgent,
     add_report_columns,
     displayed_columns,
+    find_stale_quality,
     format_cell,
     read_current_labels,
     select_ranking,
@@ -145,7 +146,8 @@ class Summary:
         self.recommendation = read_recommendation(folder)
         self.headline = " ".join([self.recommendation.text, *leader_changes])
         self.labels, stale_labels = read_current_labels(folder)
-        self.warnings = facts.warnings if stale_labels is None else (*facts.warnings, stale_labels)
+        stale_files = (stale_labels, find_stale_quality(folder))
+        self.warnings = (*facts.warnings, *filter(None, stale_files))
         rows = select_ranking(folder.read_ranking(), facts.ranked_by)
         self.ranking = add_report_columns(rows, pool, facts.choice)
         self.links = [(kind, link, row) for kind, table in facts.links.items() for link, row in table.items()]

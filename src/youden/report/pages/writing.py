@@ -522,15 +522,17 @@ def write_as(
         [report-format]: if `kind` is unknown; [report-against]: if `against` is given and `kind` is not "html";
         [unknown-chart]: if the run has no such figure; [pictures-missing]: if a required package is not installed.
     RunFolderError
-        If a file of the run is missing or damaged; for "csv" also [fit-stale], [run-other-plan]: if the run was planned
-        or judged again since it was fitted.
+        If a file of a run is missing or damaged; [fit-stale], [run-other-plan]: if a run was planned or judged again since
+        it was fitted.
     """
     if against is not None and kind != "html":
         raise ConfigError(
             f"A report of two runs is available as html only: got the format {kind}. Remove the format, or set it to html.",
             slug="report-against",
         )
+    check_fit(folder)
     if against is not None:
+        check_fit(against)
         return write_comparison(folder, against, out=out)
     if kind == "html":
         return write_page(folder, out=out)[0]
@@ -580,7 +582,8 @@ def write_stress(stress: Stress, out: Path) -> tuple[Path, ...]:
 
 
 def read_markdown(folder: RunFolder) -> str:
-    """Read a fitted run and render its summary as Markdown; RunFolderError if a file is missing or damaged."""
+    """Read a fitted run and render its summary as Markdown; RunFolderError if a file is missing, damaged or stale."""
+    check_fit(folder)
     if folder.asks_preference:
         return _render_preferences_as_markdown(Summary(folder))
     return render_markdown(ReportData(folder))

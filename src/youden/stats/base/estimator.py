@@ -164,15 +164,17 @@ def as_matrix(array: ArrayLike) -> RealColumn:
 
 
 def as_reals(array: ArrayLike, *, noun: str) -> RealColumn:
-    """Convert numbers to an array of floats; float32 and float64 are kept.
+    """Convert numbers to an array of floats; float32 and float64 are kept. Masked values become NaN.
 
     Raises StatisticsError [NOUN-numeric] if a value cannot be converted; `noun` is also the subject of the message.
     """
+    if isinstance(array, np.ma.MaskedArray):
+        array = np.ma.filled(array.astype(np.float64), np.nan)
     values = np.asarray(array)
     if values.dtype in (np.float32, np.float64):
         return values
     try:
-        return values.astype(np.float64)
+        return values.astype(np.float64, casting="unsafe" if values.dtype.kind != "c" else "safe")
     except (TypeError, ValueError) as error:
         raise StatisticsError(
             f"The {noun} must be an array of numbers: {error}. Pass floats.", slug=f"{noun}-numeric"

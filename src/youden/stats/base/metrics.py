@@ -145,6 +145,7 @@ def spearman(ability: Floats, reference: Floats, *, level: float = 0.95) -> Metr
     ----------
     Bonett & Wright (2000), Psychometrika 65, 23–28.
     """
+    ability, reference = ability.astype(np.float64), reference.astype(np.float64)  # truth values cannot be subtracted
     _check_correlation_inputs(ability, reference, level=level)
     rho = rank_correlation(ability, reference)
     variance = (1 + rho**2 / 2) / max(len(ability) - 3, 1)
@@ -184,6 +185,7 @@ def kendall(ability: Floats, reference: Floats, *, level: float = 0.95) -> Metri
     """
     from scipy.stats import kendalltau
 
+    ability, reference = ability.astype(np.float64), reference.astype(np.float64)  # truth values cannot be subtracted
     _check_correlation_inputs(ability, reference, level=level)
     tau = float(kendalltau(ability, reference, variant="b").statistic)
     variance = 0.437 / max(len(ability) - 4, 1)
@@ -221,7 +223,8 @@ def rmse(predicted: Floats, observed: Floats, *, level: float = 0.95) -> Metric:
     """
     if predicted.shape != observed.shape:
         raise shape_error(predicted, observed)
-    squared_error = ((predicted - observed) ** 2)[~np.isnan(observed)]
+    error = predicted.astype(np.float64) - observed
+    squared_error = (error**2)[~np.isnan(observed)]
     n_cells = len(squared_error)
     if n_cells == 0:
         raise StatisticsError(

@@ -35,6 +35,26 @@ def check_trials(*columns: Ids | Positions | Floats | Bools, answer: Floats) -> 
         )
 
 
+def check_positions(positions: Ids | Positions, n: int, *, noun: str) -> None:
+    """Check that the positions of agents or items are whole numbers from 0 to n − 1.
+
+    noun : "agent" or "item", for the message
+
+    Raises StatisticsError [trial-position] otherwise.
+    """
+    if not np.issubdtype(positions.dtype, np.integer) and len(positions):
+        raise StatisticsError(
+            f"The {noun}s of trials must be whole numbers: got {positions.dtype}. Pass their positions.",
+            slug="trial-position",
+        )
+    outside = positions[(positions < 0) | (positions >= n)]
+    if len(outside):
+        raise StatisticsError(
+            f"There are {n} {noun}s: got the position {outside[0]}. Pass positions from 0 to {n - 1}.",
+            slug="trial-position",
+        )
+
+
 @dataclass(frozen=True, eq=False)
 class PairChunk:
     """All answers to trials on some items, as columns.

@@ -128,6 +128,7 @@ def holm(p_values: Floats) -> Floats:
     >>> holm(np.array([0.01, 0.04, 0.03])).tolist()
     [0.03, 0.06, 0.06]
     """
+    p_values = np.asarray(p_values, dtype=np.float64)
     if p_values.ndim != 1:
         raise StatisticsError(
             f"P-values must be a one-dimensional array: got the shape {p_values.shape}. Pass a one-dimensional array.",

@@ -52,6 +52,8 @@ class ConservativeDifference(NamedTuple):
         Degrees of freedom of this variance.
     rates_improve : bool, default True
         Whether more calls reduce this variance, because they include independent trials.
+    shared_items : int, optional
+        Number of items with trials of both agents; None if each agent was compared on all of the `n_items` items.
     """
 
     value: float
@@ -64,6 +66,7 @@ class ConservativeDifference(NamedTuple):
     rate_variance: float = 0.0
     rate_df: float = math.inf
     rates_improve: bool = True
+    shared_items: int | None = None
 
     def with_rates(self, rates: AgentRates, new: int, old: int, *, improve: bool = True) -> ConservativeDifference:
         """Subtract the agents' false-positive rates from their mean answers, which gives the difference of abilities.
@@ -270,6 +273,7 @@ def estimate_difference(influence: InfluenceTable, new: int, old: int) -> Conser
         unseen_effect_square=unseen,
         residual_variance=residual_variance,
         min_items=int((n_by_item > 0).sum(axis=1).min()),
+        shared_items=int((n_by_item > 0).all(axis=0).sum()),
     )
 
 

@@ -20,7 +20,7 @@ from youden.extras import format_install
 from youden.stats.base.array_likes import takes_array_likes
 from youden.stats.base.clusters import MIN_ITEMS, ROUNDING, CentredCovariance, check_level, covariance_of_chunks
 from youden.stats.base.metrics import Metric
-from youden.stats.base.pair_chunks import InfluenceChunk, check_trials
+from youden.stats.base.pair_chunks import InfluenceChunk, check_positions, check_trials
 from youden.stats.trials.comparisons import agent_components
 from youden.types.pool import Floats, Ids, Positions, ReadOnly
 
@@ -108,7 +108,8 @@ def fit_preferences(
     Raises
     ------
     StatisticsError
-        [trial-columns]: if the columns differ in length; [trial-answer]: if an answer is NaN or not in [0, 1];
+        [trial-columns]: if the columns differ in length; [trial-answer]: if an answer is NaN or not in [0, 1]; [trial-position]:
+        if an agent is not a whole number from 0 to `n_agents` − 1, or a trial compares an agent with itself;
         [cluster-agents]: if fewer than 2 agents have trials on 2 items; [level]: unless 0 < level < 1.
 
     Notes
@@ -137,6 +138,7 @@ def fit_preferences(
     ([0.2, -0.0, -0.2], 0.1)
     """
     check_trials(first, second, item, answer=answer)
+    _check_agents(first, second, n_agents)
     _check_range(answer)
     check_level(level)
 
@@ -468,6 +470,18 @@ def _invert_normal_matrix(normal_matrix: Floats) -> tuple[Floats, bool]:
     return (basis / eigenvalues[~is_null]) @ basis.T, True
 
 
+def _check_agents(first: Ids | Positions, second: Ids | Positions, n_agents: int) -> None:
+    """Raise StatisticsError [trial-position] unless each trial compares two of the agents 0 to `n_agents` − 1."""
+    check_positions(first, n_agents, noun="agent")
+    check_positions(second, n_agents, noun="agent")
+    n_equal = int((first == second).sum())
+    if n_equal:
+        raise StatisticsError(
+            f"A trial must compare two different agents: got {n_equal:,} of an agent with itself. Leave them out.",
+            slug="trial-position",
+        )
+
+
 def _check_range(answer: Floats) -> None:
     """Raise StatisticsError [trial-answer] if an answer is not from 0 to 1."""
     outside = answer[(answer < 0) | (answer > 1)]
@@ -505,7 +519,8 @@ def fit_bradley_terry(
     Raises
     ------
     StatisticsError
-        [trial-columns]: if the columns differ in length; [trial-answer]: if an answer is NaN or not in [0, 1];
+        [trial-columns]: if the columns differ in length; [trial-answer]: if an answer is NaN or not in [0, 1]; [trial-position]:
+        if an agent is not a whole number from 0 to `n_agents` − 1, or a trial compares an agent with itself;
         [bradley-terry]: if scikit-learn is not installed.
 
     References
@@ -520,6 +535,7 @@ def fit_bradley_terry(
             slug="bradley-terry",
         ) from error
     check_trials(first, second, answer=answer)
+    _check_agents(first, second, n_agents)
     _check_range(answer)
 
     # each trial is one win, of weight y, and one loss, of weight 1 − y

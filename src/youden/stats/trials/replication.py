@@ -18,7 +18,7 @@ from scipy.special import digamma
 from youden.errors import StatisticsError
 from youden.stats.base.array_likes import takes_array_likes
 from youden.stats.base.clusters import UNSEEN_CLUSTERS, CentredCovariance, unseen_effect_square
-from youden.stats.base.pair_chunks import check_trials
+from youden.stats.base.pair_chunks import check_positions, check_trials
 from youden.types.pool import Bools, Floats, Ids, Positions, ReadOnly
 
 _MIN_DIFFERENT_ITEMS = 1.7
@@ -195,7 +195,8 @@ def estimate_self_consistency(
     Raises
     ------
     StatisticsError
-        [trial-columns]: if the columns differ in length.
+        [trial-columns]: if the columns differ in length; [trial-position]: if an agent or item is not a position in the
+        range, or if both items of a trial are equal; [trial-answer]: if an answer is not in [0, 1].
 
     Notes
     -----
@@ -212,6 +213,20 @@ def estimate_self_consistency(
     Aronow, Samii & Assenova (2015), Political Analysis 23, 564–577 (dyadic cluster-robust variance).
     """
     check_trials(agent, item, other_item, answer=np.nan_to_num(answer))
+    check_positions(agent, n_agents, noun="agent")
+    check_positions(item, n_items, noun="item")
+    check_positions(np.maximum(other_item, 0), n_items, noun="item")
+    if (item == other_item).any():
+        raise StatisticsError(
+            "Both items of an independent trial must differ: got equal items. Set `other_item` to -1 if both responses are to "
+            "one item.",
+            slug="trial-position",
+        )
+    outside = answer[(answer < 0) | (answer > 1)]
+    if len(outside):
+        raise StatisticsError(
+            f"Answers must be from 0 to 1: got {outside[0]}. Pass 1 for yes and 0 for no.", slug="trial-answer"
+        )
     answered = ~np.isnan(answer)
     agent, item, other_item, answer = agent[answered], item[answered], other_item[answered], answer[answered]
     is_paired = other_item < 0
