@@ -466,7 +466,7 @@ def _may_be_answer(label: str, match: re.Match[str]) -> bool:
     """Return whether an occurrence of a label in a text may be the judge's answer.
 
     It is not if a word before it negates it, as in "they are not the same". A label that is also an ordinary English word is
-    not an answer if it is in lower case, or begins a sentence, and the sentence continues as in "no doubt" or "A hard question".
+    not an answer if the sentence continues as in "no doubt" or "A hard question", unless the label is in capitals.
     """
     text_before = match.string[: match.start()]
     if _NEGATION.search(text_before):
@@ -476,8 +476,8 @@ def _may_be_answer(label: str, match: re.Match[str]) -> bool:
     if continuation is None or not continuation.match(match.string, match.end()):
         return True
     begins_sentence = text_before.strip()[-1:] in ("", ".", "!", "?", ":")
-    is_capital_letter = match[0].isupper() and not begins_sentence  # I prefer A for its style
-    return is_capital_letter or bool(_NOUN_BEFORE_LABEL.search(text_before))  # response a gives the reason
+    is_in_capitals = match[0].isupper() and not (len(label) == 1 and begins_sentence)  # I prefer A for its style
+    return is_in_capitals or bool(_NOUN_BEFORE_LABEL.search(text_before))  # response a gives the reason
 
 
 @lru_cache(maxsize=256)
