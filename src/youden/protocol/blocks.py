@@ -145,8 +145,7 @@ class _EarlierSize(NamedTuple):
 def _get_size_after(extensions: Extensions, n_extensions: int) -> _EarlierSize:
     """Return the size that a plan had after its first `n_extensions` extensions.
 
-    The size of the first plan is recorded in the fields of `extensions` itself, and the size after an extension in the step
-    of that extension.
+    The size of the first plan is recorded in the fields of `extensions` itself, and each later size in a step of `extensions`.
 
     n_extensions : from 0, for the first plan, to the number of all extensions
     """

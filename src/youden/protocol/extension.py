@@ -515,8 +515,7 @@ class _PlanExtender:
         Returns a list of tables of trials. For each set, it has one table with the trials of the anchors, followed by one table
         for each group that joined.
 
-        Raises PlanError [extend-cell-design] if the design has no blocks, [extend-too-few-calls] if `n_paired` is too small for
-        one block.
+        Raises PlanError [extend-cell-design] if the design has no blocks, [extend-too-few-calls] if one block is too large.
         """
         design = self._load_block_design()
         n_blocks = self._count_complete_blocks(n_paired)

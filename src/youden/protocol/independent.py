@@ -276,8 +276,7 @@ def _choose_responses(group_of_text: Positions, rank: Positions, n_shown: Positi
     """Choose which response of an agent to an item each text of the new trials is, and count the choice in `n_shown`.
 
     A group is a trial type, an agent and an item. A text is the response that its group has shown least often. Of responses that
-    were shown equally often, it is the one with the smallest rank. For example, if two of three responses were shown, the third
-    one is chosen.
+    were shown equally often, it has the smallest rank. For example, the third of three responses follows after the other two.
 
     group_of_text : int array (n_texts,), group of each text, in the order of the plan
     rank : int array (n_groups, n_responses), a result of `_draw_response_ranks`

@@ -338,9 +338,8 @@ def draw_scored_trials(
 ) -> Trials:
     """Draw independent trials for the false-positive rates of the agents in `scored`.
 
-    Each trial compares one of these agents with a random partner. The agents get equally many trials, or one more or less, and
-    each agent is first and second about equally often. There are fewer than `n` trials if no new comparison is found for some
-    pairs.
+    Each trial compares one of these agents with a random partner. Their numbers of trials differ by at most one, and each agent
+    is first and second about equally often. If no new comparison is found for a pair of agents, it gets no trial.
 
     plan : plan whose independent trials are not repeated
     eligible : bool array (n_agents, n_items), cells (agent, item) whose responses may be used

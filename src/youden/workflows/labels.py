@@ -326,8 +326,7 @@ def _compute_label_ranks(
 ) -> RankRange:
     """Compute the confidence interval of each agent's rank by label, from the differences between mean labels.
 
-    Standard errors are clustered by item. If fewer than two agents have two or more labels, the interval of each agent contains
-    all ranks.
+    Standard errors are clustered by item. If fewer than two agents have two labels or more, each interval contains all ranks.
 
     column : position of the column among the label columns
     agents : ids of the agents

@@ -118,19 +118,20 @@ def draw_comparisons(
 
     # partners are drawn for a limited number of cells at a time, to save memory
     n_per_chunk = max(1, _CHUNK_CELLS // n_agents)
-    no_comparisons = np.empty((3, 0), dtype=np.int64)
+    no_comparisons = np.empty((3, 0), dtype=np.int32)
     comparisons = [no_comparisons]  # one array per chunk, with the rows item, first agent and second agent
     for start in range(0, len(item_by_cell), n_per_chunk):
         item = item_by_cell[start : start + n_per_chunk]
         agent = agent_by_cell[start : start + n_per_chunk]
         cell, partner = _draw_partners(item, agent, eligible, n_partners=n_partners, rng=rng)
-        comparisons.append(np.stack([item[cell], agent[cell], partner]))
+        comparisons.append(np.stack([item[cell], agent[cell], partner], dtype=np.int32))
     item, first, second = np.concatenate(comparisons, axis=1)
 
     if pairs == "unordered":
         shape = (n_items, n_agents, n_agents)
-        codes = np.ravel_multi_index((item, first, second), shape)
-        item, first, second = np.unravel_index(_keep_one_order_of_pairs(codes, shape, rng), shape)
+        all_codes = np.ravel_multi_index((item, first, second), shape)
+        codes = _keep_one_order_of_pairs(all_codes, shape, rng)
+        item, first, second = np.unravel_index(codes, shape)
     return Trials.paired(item.astype(np.int32), first.astype(np.int32), second.astype(np.int32))
 
 
@@ -139,8 +140,7 @@ def _keep_one_order_of_pairs(
 ) -> Positions:
     """Keep one comparison of each pair of agents on an item, and draw the order of the two agents at random.
 
-    If two agents were drawn as partners of each other, there is a comparison in each of the two orders. Only one of the two is
-    kept.
+    If two agents were drawn as partners of each other, there is a comparison in each of the two orders. Only one is kept.
 
     comparison_code : int64 array, comparisons as flat indices (`numpy.ravel_multi_index`) of item, first and second agent
     shape : (n_items, n_agents, n_agents)
