@@ -72,6 +72,10 @@ _NO_SCORE = re.compile(
     r"|votes|n|count|num_.*|n_(samples|items)|co[2₂].*|(hub_)?likes|hub|seed|version|zero_shot|repeat|epoch|trial|attempt"
 )
 """Normalized names of columns of numbers that are not scores."""
+_ROW_LABEL = re.compile(
+    r"index|idx|index_level_\d+|level_0|column_1|unnamed_0(_\d+)*|row(_?(id|index|no|num|number|nr))?|nr|no|#"
+)
+"""Normalized names of columns that may number the rows, such as the index of a table saved by pandas."""
 _METRICS = {"metric", "metric_name", "measure", "filter"}
 
 
@@ -256,7 +260,7 @@ class _TableReader:
         """
         given_scores = self.get_given_columns("score")
         model_columns = self.choose_model_columns()
-        item_columns = self.choose_item_columns(has_models=bool(model_columns))
+        item_columns = self.choose_item_columns(model_columns)
         self.check_rows_are_named(model_columns, item_columns)
         is_long = bool(model_columns and item_columns)
         score_columns = given_scores or self.choose_score_columns([*model_columns, *item_columns], is_long=is_long)
@@ -470,18 +474,45 @@ class _TableReader:
             raise import_error(self.source, problem, slug="scores-columns")
         return best
 
-    def choose_item_columns(self, *, has_models: bool) -> list[str]:
+    def choose_item_columns(self, model_columns: Sequence[str]) -> list[str]:
         """Choose the columns that contain the names of the items: those that the user set, or else by name and values.
 
         If no column contains the models, each row of the table is an item, and only the first possible column is chosen.
+        Columns that number the rows are chosen only if there are no others.
 
-        has_models : whether the table has a column with the names of the models
+        model_columns : columns with the names of the models; empty if there are none
         """
         given_columns = self.get_given_columns("item")
         if given_columns:
             return given_columns
         possible_columns = [name for name in self.list_unassigned_columns() if self.may_be_item(name)]
-        return possible_columns if has_models else possible_columns[:1]
+        named_columns = [name for name in possible_columns if not self.numbers_rows(name)] or possible_columns
+        return self.omit_row_ids(named_columns, model_columns) if model_columns else named_columns[:1]
+
+    def omit_row_ids(self, item_columns: list[str], model_columns: Sequence[str]) -> list[str]:
+        """Leave out columns with another value in each row, by which no two models would have an item in common.
+
+        They stay if the other columns do not distinguish the rows of a model.
+
+        item_columns : columns that may identify the items
+        model_columns : columns with the names of the models
+        """
+        shared_columns = [name for name in item_columns if not self.has_distinct_values(name)]
+        if not shared_columns or shared_columns == item_columns:
+            return item_columns
+        cell_ids = self.make_ids([*model_columns, *shared_columns])
+        are_cells_distinct = len(set(cell_ids)) == self.n_rows
+        return shared_columns if are_cells_distinct else item_columns
+
+    def has_distinct_values(self, name: str) -> bool:
+        """Return whether a column has another value in each row."""
+        return len(self.columns[name].unique_values) == self.n_rows
+
+    def numbers_rows(self, name: str) -> bool:
+        """Return whether a column numbers the rows: by its name, and by values that are distinct whole numbers."""
+        numbers = self.numbers[name]
+        are_whole = bool((numbers >= 0).all() and np.isfinite(numbers).all()) and not (numbers % 1).any()
+        return are_whole and self.has_distinct_values(name) and bool(_ROW_LABEL.fullmatch(normalize_name(name)))
 
     def may_be_item(self, name: str) -> bool:
         """Return whether a column may identify items: by its name, and by values that are texts or whole numbers."""
@@ -602,7 +633,11 @@ class _TableReader:
         numbers, normalized = self.numbers[name], normalize_name(name)
         may_count_rows = len(numbers) > 2 and numbers[0] in (0, 1) and bool(np.isfinite(numbers).all())
         counts_rows = may_count_rows and bool((np.diff(numbers) == 1).all())
-        return counts_rows or bool(_TOTAL.fullmatch(normalized) or _NO_SCORE.fullmatch(normalized))
+        return (
+            counts_rows
+            or self.numbers_rows(name)
+            or bool(_TOTAL.fullmatch(normalized) or _NO_SCORE.fullmatch(normalized))
+        )
 
     def check_direction(self, score_columns: Sequence[str], *, is_set_by_user: bool) -> None:
         """Check that no column of scores seems to be a loss or an error rate, of which lower values are better.
