@@ -282,12 +282,12 @@ def _list_interval_components(
     if rate_variance > 0:
         rate_component = _without_interval(rate_variance)
         ratio = _compute_width_ratio(total - rate_variance / 2, total)
-        facts.append(
-            ComponentFacts("independent calls: false-positive rates", rate_component, width_change_if_doubled=ratio)
-        )
+        facts.append(ComponentFacts(RATES, rate_component, width_change_if_doubled=ratio))
     return facts
 
 
+RATES = "independent calls: false-positive rates"
+"""Name of the component of the false-positive rates."""
 PART_OF_CALLS = "of these"
 """Beginning of the names of components that are part of the calls, the component above them."""
 
@@ -375,7 +375,8 @@ def _summarize_components(
 
     If judges differ by more than agents do, the sentence states that instead.
 
-    in_interval : components that the intervals include; the first three are those of items, responses and calls
+    in_interval : components that the intervals include; the first three are those of items, responses and calls, and the last
+        one may be that of the false-positive rates
     error_variance : sum of the components that the intervals include
     judges : variance between judges; None if it is unknown
     n_items : number of items of the run
@@ -387,8 +388,13 @@ def _summarize_components(
         )
 
     item_component, response_component, call_component = in_interval[:3]
-    largest = max(item_component, response_component, call_component, key=_get_variance)
+    rate_components = [component for component in in_interval if component.name == RATES]
+    largest = max(item_component, response_component, call_component, *rate_components, key=_get_variance)
     share = _get_variance(largest) / (error_variance or 1.0)
+    if largest in rate_components:
+        gain = _compute_gain_if_doubled(largest)
+        return f"Mostly the false-positive rates ({share:.0%}): twice the independent calls narrow the interval by {gain:.0%}."
+
     call_gain = _compute_gain_if_doubled(call_component)
     if largest is call_component:
         return (
