@@ -66,6 +66,10 @@ def index_of_long_rows(folder: Path) -> Path:
     return write(folder, "long_index.csv", "\n".join(["index,model,task,score", *lines]))
 
 
+def id_of_each_model(folder: Path) -> Path:
+    return write(folder, "model_ids.csv", "id,uuid,Model,x,y,z\n17,m-1,a,.9,.5,.25\n4,m-2,b,.8,.75,.125\n")
+
+
 def id_of_each_row(folder: Path) -> Path:
     lines = [f"log-{row},{model},{item},{score}" for row, ((model, item), score) in enumerate(CELLS.items())]
     return write(folder, "long_ids.csv", "\n".join(["id,model,task,score", *lines]))
@@ -196,6 +200,7 @@ READ: dict[Callable[[Path], Path | list[Path]], dict[tuple[str, str], float]] = 
     index_of_unnamed_rows: CELLS,
     index_of_long_rows: CELLS,
     id_of_each_row: CELLS,
+    id_of_each_model: CELLS,
     average_column: CELLS,
     total_row: CELLS,
     average_row_of_long_table: CELLS,

@@ -492,14 +492,12 @@ class _TableReader:
     def omit_row_ids(self, item_columns: list[str], model_columns: Sequence[str]) -> list[str]:
         """Leave out columns with another value in each row, by which no two models would have an item in common.
 
-        They stay if the other columns do not distinguish the rows of a model.
+        They stay if the other columns do not distinguish the rows of a model. If all columns are left out, each row is a model.
 
         item_columns : columns that may identify the items
         model_columns : columns with the names of the models
         """
         shared_columns = [name for name in item_columns if not self.has_distinct_values(name)]
-        if not shared_columns or shared_columns == item_columns:
-            return item_columns
         cell_ids = self.make_ids([*model_columns, *shared_columns])
         are_cells_distinct = len(set(cell_ids)) == self.n_rows
         return shared_columns if are_cells_distinct else item_columns
@@ -629,15 +627,12 @@ class _TableReader:
         return [name for name in other_columns if normalize_name(name) in _METRICS]
 
     def holds_no_scores(self, name: str) -> bool:
-        """Return whether a column holds ranks, averages, row numbers, or other numbers that are not scores."""
+        """Return whether a column holds ranks, averages, row numbers, ids, or other numbers that are not scores."""
         numbers, normalized = self.numbers[name], normalize_name(name)
         may_count_rows = len(numbers) > 2 and numbers[0] in (0, 1) and bool(np.isfinite(numbers).all())
         counts_rows = may_count_rows and bool((np.diff(numbers) == 1).all())
-        return (
-            counts_rows
-            or self.numbers_rows(name)
-            or bool(_TOTAL.fullmatch(normalized) or _NO_SCORE.fullmatch(normalized))
-        )
+        is_label = self.numbers_rows(name) or normalized == "id" or normalized.endswith("_id")
+        return counts_rows or is_label or bool(_TOTAL.fullmatch(normalized) or _NO_SCORE.fullmatch(normalized))
 
     def check_direction(self, score_columns: Sequence[str], *, is_set_by_user: bool) -> None:
         """Check that no column of scores seems to be a loss or an error rate, of which lower values are better.
