@@ -66,6 +66,11 @@ def index_of_long_rows(folder: Path) -> Path:
     return write(folder, "long_index.csv", "\n".join(["index,model,task,score", *lines]))
 
 
+def index_of_each_file(folder: Path) -> list[Path]:
+    files = {"a": "0,x,.9\n1,y,.5\n2,z,.25\n", "b": "0,z,.125\n1,x,.8\n2,y,.75\n"}
+    return [write(folder, f"{model}.csv", f"index,task,score\n{rows}") for model, rows in files.items()]
+
+
 def id_of_each_model(folder: Path) -> Path:
     return write(folder, "model_ids.csv", "id,uuid,Model,x,y,z\n17,m-1,a,.9,.5,.25\n4,m-2,b,.8,.75,.125\n")
 
@@ -200,6 +205,7 @@ READ: dict[Callable[[Path], Path | list[Path]], dict[tuple[str, str], float]] = 
     index_of_unnamed_rows: CELLS,
     index_of_long_rows: CELLS,
     id_of_each_row: CELLS,
+    index_of_each_file: CELLS,
     id_of_each_model: CELLS,
     average_column: CELLS,
     total_row: CELLS,

@@ -172,8 +172,8 @@ def _find_label_columns(path: Path, rows: Sequence[Mapping[str, object]]) -> tup
     columns = dict.fromkeys(name for row in rows for name in row)
     candidates = {name: [row.get(name) for row in rows] for name in columns if name not in _ID_COLUMNS}
 
-    named = {name: values for name, values in candidates.items() if name.strip() and not _PANDAS_INDEX.fullmatch(name)}
-    labels = tuple(name for name, values in named.items() if _has_number(values))
+    names = [name for name in candidates if name.strip() and not _PANDAS_INDEX.fullmatch(name)]
+    labels = tuple(name for name in names if _has_number(candidates[name]))
     if not labels:
         listed = format_excerpt(", ".join(candidates)) if candidates else "none"
         raise import_error(

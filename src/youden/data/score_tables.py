@@ -490,14 +490,15 @@ class _TableReader:
         return self.omit_row_ids(named_columns, model_columns) if model_columns else named_columns[:1]
 
     def omit_row_ids(self, item_columns: list[str], model_columns: Sequence[str]) -> list[str]:
-        """Leave out columns with another value in each row, by which no two models would have an item in common.
+        """Leave out columns that number rows by their name, or have another value in each row, so that models share items.
 
         They stay if the other columns do not distinguish the rows of a model. If all columns are left out, each row is a model.
 
         item_columns : columns that may identify the items
         model_columns : columns with the names of the models
         """
-        shared_columns = [name for name in item_columns if not self.has_distinct_values(name)]
+        other_columns = [name for name in item_columns if not _ROW_LABEL.fullmatch(normalize_name(name))]
+        shared_columns = [name for name in other_columns if not self.has_distinct_values(name)]
         cell_ids = self.make_ids([*model_columns, *shared_columns])
         are_cells_distinct = len(set(cell_ids)) == self.n_rows
         return shared_columns if are_cells_distinct else item_columns
