@@ -654,11 +654,16 @@ class _PlanExtender:
         plan, pool = self.plan, self.pool
         paired = Trials.concat(drawn)
         if len(paired) == 0:
-            raise PlanError(
+            problem = (
                 "No comparison is left: all blocks of this plan are judged already. Add items or agents, or set an agent to "
-                "focus on, which may have pairs that were not compared.",
-                slug="extend-exhausted",
+                "focus on, which may have pairs that were not compared."
             )
+            if kind == "calls" and scored:
+                others = ", or add calls without agents to focus on" if has_blocks_in_first_plan(self.plan) else ""
+                problem = (
+                    f"No comparison of these agents with those of the first plan is left. Add items or agents{others}."
+                )
+            raise PlanError(problem, slug="extend-exhausted")
         independent = self.draw_independent_trials(paired, scored)
         focus = scored if kind == "calls" else ()
         step = Extension(kind, pool.n_agents, pool.n_items, pool.digest, calls, focus, *search)

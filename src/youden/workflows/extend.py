@@ -183,7 +183,7 @@ def _plan_search_round(
     except PlanError as error:
         if error.slug != "extend-exhausted":
             raise
-        return "all comparisons of the candidates have been made"
+        return "all comparisons of the candidates with the agents of the first plan have been made"
 
 
 def _plan_single_step(config: RunConfig, request: ExtensionRequest, *, n_before: int) -> PlannedExtension:
