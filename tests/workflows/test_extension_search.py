@@ -107,6 +107,15 @@ def test_an_impossible_search_is_refused_before_a_call(
     assert said in ended.err
 
 
+def test_the_next_step_of_a_run_that_reached_its_half_width_adds_rounds_to_it(youden: Youden) -> None:
+    write_config(Path("h.yaml"), pool="datasets/field-notes", half_width=0.2)
+    ended = youden("run", "h.yaml", "--out", "w").well()
+    assert "youden run w/config.yaml --half-width X" in " ".join(ended.err.split())
+    n_trials = len(RunFolder(Path("w")).read_plan())
+    youden("run", "w/config.yaml", "--half-width", "0.06").well()
+    assert len(RunFolder(Path("w")).read_plan()) > n_trials
+
+
 def test_the_next_step_of_a_run_that_is_a_search_is_a_command_that_works(youden: Youden) -> None:
     write_config(Path("s.yaml"), pool="datasets/field-notes", calls=300, top=1)
     next_step = re.search(

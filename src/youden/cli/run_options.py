@@ -270,8 +270,6 @@ def _make_config_changes(overrides: Overrides) -> dict[str, Any]:
         changes["robust"] = False
     elif overrides.get("robust"):
         changes["trusted"] = []
-    if overrides.keys() & {"calls", "half_width"}:  # either replaces both keys of the config
-        changes = {"calls": None, "half_width": None} | changes
     return changes
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from youden.data.folder.run_folder import RunFolder
 from youden.pipeline.precision import format_cost, read_variance_components
+from youden.pipeline.rounds import STOP_MESSAGES
 from youden.protocol.blocks import get_extensions
 from youden.protocol.pooled_trials import count_added_calls
 from youden.stats.forecast import AgentVariances, find_min_blocks, find_min_items
@@ -50,7 +51,7 @@ def format_next_step(folder: RunFolder, facts: RunFacts, *, usd_per_call: float 
         - an unfinished extension: the command that finishes it, because no other extension can begin before;
         - answers that follow the position of the responses: an instruction to use another judge;
         - a run of self-trials: an instruction to run a pool with more items;
-        - a search in rounds: the command for a longer search, because a search cannot be extended;
+        - a search in rounds: the command for a longer search, because a search cannot be extended, or for a smaller half-width;
         - two agents that even many more items would not separate: a statement that they may be equally good.
 
         Empty if more calls would not help: if agents cannot be compared, the judge does not discriminate, or the run has
@@ -85,9 +86,19 @@ def format_next_step(folder: RunFolder, facts: RunFacts, *, usd_per_call: float 
         names = " and ".join(pair)
         return f"to separate {names}, run a pool with more items under another name; self-trials cannot be extended"
     if plan.rounds is not None:
-        command = format_command(["youden", "run", str(folder.file("config.yaml"))])
-        return f"`{command} --calls N --out NEW` makes a longer search; with the same store, stored answers are reused"
+        return _format_next_search(folder, plan)
     return _format_separation(folder, plan, pair, usd_per_call=usd_per_call)
+
+
+def _format_next_search(folder: RunFolder, plan: Plan) -> str:
+    """Format the command that continues a plan in rounds, which depends on the reason why its rounds ended."""
+    command = format_command(["youden", "run", str(folder.file("config.yaml"))])
+    stop_note = plan.notes[-1] if plan.notes else ""
+    if STOP_MESSAGES["narrow"] in stop_note:
+        return f"`{command} --half-width X` with a smaller half-width adds rounds; stored answers are reused"
+    if STOP_MESSAGES["items"] in stop_note:
+        return "for narrower intervals, run a pool with more items under another name"
+    return f"`{command} --calls N --out NEW` makes a longer search; with the same store, stored answers are reused"
 
 
 def _format_separation(folder: RunFolder, plan: Plan, pair: Sequence[str], *, usd_per_call: float | None) -> str:
