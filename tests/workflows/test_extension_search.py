@@ -93,7 +93,7 @@ def test_a_search_ends_at_the_maximum_regret_and_then_sends_no_request(
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--top", "1"], "an extension cannot consist of top"),
+        (["--top", "1"], "Set --calls N or --max-regret X."),
         (["--top", str(K + 2), "--calls", "50"], "selects all of them: got top"),
         (["--max-regret", "3"], "max-regret"),
     ],
