@@ -23,7 +23,7 @@ from youden.errors import ConfigError, ImportFormatError, PlanError
 from youden.report.charts.vega import make_figure_spec
 from youden.report.data.comparison import Comparison
 from youden.report.data.report import ReportData
-from youden.workflows.quality import fit_quality, read_answers
+from youden.workflows.quality import describe_quality, estimate_quality, fit_quality, read_answers
 from youden.workflows.to_label import LabelsFor, choose_to_label, to_safe_cell
 
 K, J = 7, 12
@@ -194,6 +194,19 @@ def test_items_of_an_agent_are_drawn_with_the_documented_probability(run: RunFol
         assert {record["probability"] for record in answers} == {3 / J}
         drawn += np.bincount([int(record["item"][1:]) for record in answers if record["agent"] == "a2"], minlength=J)
     assert np.abs(drawn / 60 - 3 / J).max() < 4 * np.sqrt(0.25 * 0.75 / 60)
+
+
+def test_the_number_of_saved_labels_is_not_attributed_to_ability_if_the_slope_is_0(run: RunFolder) -> None:
+    labels = pd.DataFrame(
+        [{"agent": f"a{k}", "item": f"i{j}", "label": (k + j) % 2} for k in range(K) for j in range(4)]
+    )
+    facts = estimate_quality(run, labels)
+    assert facts.regression is not None
+    for slope, mentions_shrinkage in ((0.0, True), (0.4, False)):
+        regression = replace(facts.regression, slope=slope, equivalent_labels=2 * facts.n_labels)
+        summary = " ".join(describe_quality(replace(facts, regression=regression)))
+        assert f"Label means alone would need about {2 * facts.n_labels} labels" in summary
+        assert ("not from ability" in summary) == mentions_shrinkage
 
 
 def test_grades_keep_their_scale_and_two_labels_of_a_response_count_once(run: RunFolder, tmp_path: Path) -> None:

@@ -509,9 +509,11 @@ def describe_quality(facts: QualityFacts) -> Iterator[str]:
     yield _describe_regression(facts.regression)
     if facts.regression.equivalent_labels > facts.n_labels:
         yield (
-            f"Without ability, about {facts.regression.equivalent_labels:,} labels would be needed for the precision of "
+            f"Label means alone would need about {facts.regression.equivalent_labels:,} labels for the precision of "
             f"{facts.n_labels:,}."
         )
+        if facts.regression.slope == 0:
+            yield "The slope is 0, so the gain comes from shrinkage towards the mean of all agents, not from ability."
     outliers = [
         f"{row.agent} (predicted {row.predicted:.2f}, labels {row.label_mean:.2f})"
         for row in facts.agents
