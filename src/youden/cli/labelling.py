@@ -99,10 +99,10 @@ def quality_command(
 ) -> None:
     """Estimate the mean label of each agent from a few labels.
 
-    The quality of an agent of RUN is the label that its responses would get on average. It is estimated as a weighted mean of the
-    agent's mean label and the value that a regression on ability predicts. The better ability predicts the labels, the larger is
-    the weight of the prediction. Agents far from the regression line are listed. The labels are those of --labels, from 0 to 1
-    unless --scale is set.
+    The quality of an agent of RUN is the label that its responses would get on average. It is the posterior mean of a model: the
+    agent's mean label, corrected for difficult items, is shrunk towards the value that a regression on ability predicts. The
+    better ability predicts the labels, the more it is shrunk. Agents far from the regression line are listed. The labels are
+    those of --labels, from 0 to 1 unless --scale is set.
 
     The output begins with the recommendation of the run, which states whether agreement or labels decide. Writes quality.csv and
     quality.json; other files do not change. Later reports show the recommendation, too.
