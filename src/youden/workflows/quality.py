@@ -101,7 +101,8 @@ def read_answers(
         Paths of tables of labels, or a data frame with the columns agent, item and a label. Labels of agents that are not in
         the run are ignored, with a note, but each file must label at least one agent of the run.
     label : str, optional
-        Column of the label, if the tables have several. Default for a DataFrame: "label".
+        Column of the label, if the tables have several. A table whose only column of labels is `label` need not have it, if
+        another table has it. Default for a DataFrame: "label".
     scale : (float, float), default (0, 1)
         Lowest and highest possible label. Labels are checked against it, but not rescaled.
 
@@ -131,8 +132,11 @@ def read_answers(
         pool_agents = folder.read_pool().agents
         tables = [open_labels(path, pool_agents, repeated=True) for path in _to_paths(labels)]
         rows, names = [], []
+        is_in_some_table = any(label in table.names for table in tables)
         for table in tables:
-            name = _find_label_column(table, label)
+            # a table of `youden label` has the column `label`, also if the user's own tables have another one
+            has_own_label = is_in_some_table and table.names == ("label",)
+            name = "label" if has_own_label else _find_label_column(table, label)
             names.append(name)
             _check_unit_label(table.unit_labels.get(name), scale)
             rows += _list_labels(table, name)
