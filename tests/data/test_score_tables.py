@@ -578,6 +578,37 @@ def test_averages_are_recognized_by_name_in_several_languages(name: str) -> None
     assert read_scores(frame).item_ids == ("x", "y")
 
 
+@pytest.mark.parametrize(
+    ("name", "aggregate"),
+    [
+        ("All models", np.mean),
+        ("Σ", np.sum),
+        ("Column Ø", np.mean),
+        ("∑", np.sum),
+        ("Best", np.max),
+        ("best model", np.max),
+        ("Lowest", np.min),
+    ],
+)
+def test_a_row_that_summarizes_all_other_rows_is_neither_a_model_nor_an_item(
+    name: str, aggregate: Callable[..., Any]
+) -> None:
+    scores = np.random.default_rng(5).uniform(20, 90, (6, 4)).round(1)
+    frame = pd.DataFrame(np.vstack([scores, aggregate(scores, axis=0).round(1)]), columns=list("wxyz"))
+    frame.insert(0, "model", [*(f"m{k}" for k in range(6)), name])
+    long = frame.melt("model", var_name="item", value_name="score")
+    for table in (frame, long, frame.rename(columns={"model": "task"}), pd.concat([frame.tail(1), frame.head(6)])):
+        read = read_scores(table)
+        assert len(read.model_ids) * len(read.item_ids) == 24
+        assert read.high == 100
+        assert f"averages or other statistics not used: {name}" in read.notes
+
+
+def test_rows_named_like_a_summary_that_do_not_summarize_are_models(tmp_path: Path) -> None:
+    text = "model,x,y,z\nbase,.5,.25,.75\nlast,.6,.5,.5\nbest,.7,.5,.8\nmin-1b,.1,.2,.3\n"
+    assert read_scores(write(tmp_path, "t.csv", text)).model_ids == ("base", "last", "best", "min-1b")
+
+
 @pytest.mark.parametrize("name", ["Schnitt", "Gesamtwertung", "Note finale", "平均点", "Ø"])
 @pytest.mark.parametrize(
     ("low", "high", "decimals"), [(20, 90, 1), (20, 90, 4), (0.3, 0.75, 2), (0.5, 0.8, 3)], ids=str

@@ -29,6 +29,8 @@ _POSSIBLE_LOSS = re.compile(
 )
 """Normalized names of scores of which lower values are often better."""
 _DOWN_ARROWS = frozenset("↓⬇⇩▼🔽")
+_EXTREME = re.compile(r"(best|worst|max(imum)?|min(imum)?|highest|lowest)(_.*)?")
+"""Normalized names of columns that may contain the highest or lowest of other scores."""
 _MAX_SCORE = 1e100
 _UNROUNDED = 7
 """Number of decimals of scores that are not rounded to at most six decimals."""
@@ -192,6 +194,35 @@ def find_aggregates(scores: Floats) -> list[int]:
             if _is_aggregate(complete_rows, position, largest_difference[position]):
                 aggregates.add(position)
     return sorted(aggregates)
+
+
+def find_extremes(scores: Floats, names: Sequence[str]) -> list[int]:
+    """Find columns such as "best" or "min" that contain the highest, or the lowest, score of all other columns in each row.
+
+    Parameters
+    ----------
+    scores : float array (n_rows, n_columns)
+        Scores; NaN if missing.
+    names : sequence of str
+        Names of the columns. A column with another name is not examined.
+
+    Returns
+    -------
+    list of int
+        Positions of these columns, ascending. A column with fewer than three scores is left out, and there must be at least two
+        other columns.
+    """
+    extremes = []
+    for position, name in enumerate(names):
+        if not _EXTREME.fullmatch(normalize_name(name)) or len(names) < 3:
+            continue
+        has_score = ~np.isnan(scores[:, position])
+        column = scores[has_score, position]
+        others = np.delete(scores[has_score], position, axis=1)
+        highest, lowest = np.fmax.reduce(others, axis=1), np.fmin.reduce(others, axis=1)
+        if len(column) > 2 and (np.array_equal(column, highest) or np.array_equal(column, lowest)):
+            extremes.append(position)
+    return extremes
 
 
 def _is_aggregate(scores: Floats, position: int, largest_difference: float) -> bool:
