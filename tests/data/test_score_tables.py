@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -323,7 +324,7 @@ REFUSED: dict[str, tuple[str, str, str, dict[str, str]]] = {
     "a metric that is a loss": (
         "model,dataset,metric,value\na,x,WER,.1\na,y,WER,.2\nb,x,WER,.3\nb,y,WER,.4\n",
         "scores-direction",
-        "got 'WER' in the column 'metric'. Change the sign of the scores",
+        "got 'WER' in the column 'metric'. Leave out its rows, or subtract it from",
         {},
     ),
     "a metric of a wide table that is a loss": (
@@ -335,7 +336,7 @@ REFUSED: dict[str, tuple[str, str, str, dict[str, str]]] = {
     "a loss as an item of a long table": (
         "model,item,score\na,accuracy,.9\na,perplexity,.5\nb,accuracy,.8\nb,perplexity,.25\n",
         "scores-direction",
-        "got the item 'perplexity'. Change the sign of its scores, or leave out its rows",
+        "got the item 'perplexity'. Leave out its rows, or subtract it from",
         {},
     ),
     "losses as rows": ("item,a,b\nWER,.1,.3\nCER,.05,.2\n", "scores-direction", "--column score=NAME", {}),
@@ -680,6 +681,39 @@ def test_a_column_that_is_marked_as_lower_is_better_is_refused(name: str) -> Non
     frame = pd.DataFrame({"model": ["r", "s"], "x ↑": [0.2, 0.5], "y": [0.5, 0.4], name: [0.6, 0.7]})
     with pytest.raises(ImportFormatError, match=r"\[scores-direction\]"):
         read_scores(frame)
+
+
+@pytest.mark.parametrize("name", ["Hallucination rate (%)", "FID ↓", "FID (⬇️)", "WER test-clean", "lower better: time"])
+@pytest.mark.parametrize("form", ["rows are models", "rows are items", "long"])
+@pytest.mark.parametrize("highest", [1, 100])
+def test_the_remedy_for_a_loss_gives_a_readable_table(name: str, form: str, highest: int) -> None:
+    frame = pd.DataFrame(
+        {"model": ["r", "s", "t"], "x": [0.42, 0.76, 0.5], "y": [0.6, 0.4, 0.7], name: [0.13, 0.31, 0.2]}
+    )
+    frame[["x", "y", name]] *= highest
+
+    def arrange(table: pd.DataFrame) -> pd.DataFrame:
+        if form == "rows are items":
+            return table.set_index("model").T.rename_axis("task")
+        return table.melt("model", var_name="task", value_name="value") if form == "long" else table
+
+    with pytest.raises(ImportFormatError) as refusal:
+        read_scores(arrange(frame))
+    remedy = re.search(
+        r"subtract it from its highest possible value and rename it, such as '(.*?)'", str(refusal.value)
+    )
+    assert remedy is not None
+    assert remedy[1].startswith(f"{highest} - ")
+    frame[name] = highest - frame[name]
+    table = read_scores(arrange(frame.rename(columns={name: remedy[1]})))
+    assert (table.item_ids[2], table.high) == (remedy[1], highest)
+
+
+def test_no_highest_value_is_proposed_for_a_loss_above_100() -> None:
+    frame = pd.DataFrame({"model": ["r", "s"], "x": [20.0, 50], "perplexity": [131.0, 250]})
+    with pytest.raises(ImportFormatError, match=r"got 'perplexity'\. Leave the column out") as refusal:
+        read_scores(frame)
+    assert "subtract" not in str(refusal.value)
 
 
 def test_a_negative_number_that_may_mean_missing_is_noted() -> None:

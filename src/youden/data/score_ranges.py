@@ -9,6 +9,7 @@ import numpy as np
 
 from youden.data.importers.column_names import normalize_name
 from youden.data.importers.foreign_files import import_error
+from youden.data.pools.spool import format_excerpt
 from youden.text.sentences import format_count
 from youden.types.pool import Bools, Floats, Positions
 
@@ -28,7 +29,8 @@ _POSSIBLE_LOSS = re.compile(
     r"|contamination|stereotypes?|invalid|failures?|timeouts?|distance|divergence|kl|ter)(_(score|rate))?"
 )
 """Normalized names of scores of which lower values are often better."""
-_DOWN_ARROWS = frozenset("↓⬇⇩▼🔽")
+_DOWN_ARROWS = "↓⬇⇩▼🔽"
+_ARROW = re.compile(rf"\(?[{''.join(_DOWN_ARROWS)}]\uFE0F?\)?")
 _EXTREME = re.compile(r"(best|worst|max(imum)?|min(imum)?|highest|lowest)(_.*)?")
 """Normalized names of columns that may contain the highest or lowest of other scores."""
 _MAX_SCORE = 1e100
@@ -107,9 +109,33 @@ def is_loss(name: str, values: Floats) -> bool:
         True if the column has the name of a loss or of an error rate, or a sign such as ↓, and at least one positive value. If a
         loss has no positive value, its sign was probably changed, so that higher values are better.
     """
-    has_arrow = not _DOWN_ARROWS.isdisjoint(name)
+    has_arrow = _ARROW.search(name) is not None
     has_name_of_loss = has_arrow or _LOSS.fullmatch(normalize_name(name)) is not None
     return has_name_of_loss and bool((values > 0).any())
+
+
+def describe_reversal(name: str, values: Floats) -> str:
+    """Describe how to replace a loss by a score of which higher values are better.
+
+    Parameters
+    ----------
+    name : str
+        Name of the loss.
+    values : float array (n_values,)
+        Its values; NaN or infinite without a number.
+
+    Returns
+    -------
+    str
+        A clause that begins with a comma, with an example such as "1 - WER". It is empty if a value exceeds 100, because the
+        highest possible value is then unknown.
+    """
+    largest = values[np.isfinite(values)].max()
+    if largest > 100:
+        return ""
+    highest = 1 if largest <= 1 else 100
+    example = format_excerpt(f"{highest} - {_ARROW.sub('', name).strip()}")
+    return f", or subtract it from its highest possible value and rename it, such as {example}"
 
 
 def find_possible_losses(names: Iterable[str]) -> list[str]:

@@ -43,6 +43,7 @@ from youden.data.score_ranges import (
     check_not_win_rates,
     check_units,
     describe_missing_codes,
+    describe_reversal,
     determine_range,
     find_aggregates,
     find_extremes,
@@ -699,8 +700,8 @@ class _TableReader:
             f"lower values seem to be better in a column of scores, and an audit ranks the highest first: got {loss!r}."
         )
         remedy = (
-            f"Change their sign, or leave the column out by --column {quote(f'ignore={loss}')}. If higher values are better, "
-            "name all columns of scores by --column score=NAME,NAME."
+            f"Leave the column out by --column {quote(f'ignore={loss}')}{describe_reversal(loss, self.numbers[loss])}. If higher "
+            "values are better, name all columns of scores by --column score=NAME,NAME."
         )
         raise import_error(self.source, f"{problem} {remedy}", slug="scores-direction")
 
@@ -762,8 +763,8 @@ class _TableReader:
                     f"{format_excerpt(losses[0])} in the column {name!r}."
                 )
                 remedy = (
-                    "Change the sign of the scores. If higher values are better, name all columns of scores by --column "
-                    "score=NAME,NAME."
+                    f"Leave out its rows{describe_reversal(losses[0], values)}. If higher values are better, name all columns of "
+                    "scores by --column score=NAME,NAME."
                 )
                 raise import_error(self.source, f"{problem} {remedy}", slug="scores-direction")
 
@@ -790,9 +791,10 @@ class _TableReader:
             "lower scores seem to be better on an item, and an audit ranks the highest first: got the item "
             f"{format_excerpt(loss_items[0])}."
         )
+        reversal = describe_reversal(loss_items[0], score[:, item_ids.index(loss_items[0])])
         remedy = (
-            "Change the sign of its scores, or leave out its rows. If higher scores are better, name all columns of scores "
-            "by --column score=NAME,NAME."
+            f"Leave out its rows{reversal}. If higher scores are better, name all columns of scores by --column "
+            "score=NAME,NAME."
         )
         raise import_error(self.source, f"{problem} {remedy}", slug="scores-direction")
 
@@ -802,8 +804,8 @@ class _TableReader:
         possible_losses = find_possible_losses(metrics) if len(metrics) <= MAX_METRICS else []
         if possible_losses:
             self.notes.append(
-                f"the highest values of {format_names(possible_losses)} rank first: if lower ones are better, change their sign, "
-                "or leave them out"
+                f"the highest values of {format_names(possible_losses)} rank first: if lower ones are better, subtract them from "
+                "their highest possible value, or leave them out"
             )
 
     def check_scores(self, name: str) -> None:
