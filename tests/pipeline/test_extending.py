@@ -272,6 +272,15 @@ def test_an_impossible_extension_is_refused_with_the_reason(grow: Callable[[], P
         grow()
 
 
+def test_the_remedy_for_exhausted_agents_to_focus_on_is_not_to_focus() -> None:
+    plan = add_calls(first_plan(), calls=100_000, focus=(1,))
+    with pytest.raises(
+        PlanError, match=r"these agents .* or add calls without agents to focus on\. \[extend-exhausted\]"
+    ):
+        add_calls(plan, calls=100, focus=(1,))
+    assert len(add_calls(plan, calls=100)) > len(plan)
+
+
 def test_calls_are_limited_to_all_possible_comparisons() -> None:
     plan = add_calls(first_plan(), calls=100_000)
     assert len(set(comparisons(plan))) == K * (K - 1) * J

@@ -276,7 +276,7 @@ def _make_differences_table(study: JudgesStudy) -> Table:
     item_rows = [
         [item["item"], *(f"{format_decimal(value, 2)} SD" for value in item["difficulty"])] for item in study.items
     ]
-    return make_table("Largest differences", ["agent or item"], study.runs, [*agent_rows, *item_rows])
+    return make_table("Largest differences, by the refits", ["agent or item"], study.runs, [*agent_rows, *item_rows])
 
 
 def _make_shifts_table(shifts: JudgeShifts) -> Table:

@@ -353,7 +353,9 @@ def _check_column(name: str, column: object, *, n_trials: int) -> None:
             slug="verdicts-length",
         )
     shape_text = f"{len(column)} values" if column.ndim == 1 else f"the shape {column.shape}"
-    if column.shape[:1] != (n_trials,) or (name != "votes" and column.ndim != 1):
+    has_one_row_per_trial = column.shape[:1] == (n_trials,)
+    may_have_columns = name == "votes"  # one column per judge
+    if not has_one_row_per_trial or (column.ndim != 1 and not may_have_columns):
         raise PlanError(
             f"Verdicts do not fit their plan: got {shape_text} in {name} for {n_trials} trials. "
             "Pass one value per trial of the plan, in its order.",

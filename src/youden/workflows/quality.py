@@ -189,8 +189,6 @@ def _read_labels_of_frame(
 ) -> list[_Label]:
     """Read labels from a data frame with one row per label and the columns agent, item and `label`.
 
-    Rows without a label are left out.
-
     agent_ids : ids of the agents of the run
     label : column of the labels
     scale : lowest and highest possible label; None for (0, 1)
@@ -328,8 +326,9 @@ def _check_labels_fit_scale(values: Sequence[float], low: float, high: float) ->
     values : the labels, at least one
     low, high : lowest and highest possible label
 
-    Raises ConfigError [quality-scale] if a label is below `low` or above `high`, if `low` is not below `high`, or if all
-    labels are fractions and the scale is from 0 to 10 or wider.
+    Raises ConfigError [quality-scale] if a label is below `low` or above `high`, or if `low` is not below `high`. The error is
+    also raised if all labels are from 0 to 1, not only 0 and 1, and the scale begins at 0 and ends at 10 or above. Such labels
+    are probably percentages that a spreadsheet stores as fractions, such as 0.8 for 80%.
     """
     is_scale_valid = low < high
     values_outside = [value for value in values if not low <= value <= high]

@@ -64,11 +64,11 @@ def load_judge_of_run(config: RunConfig) -> JudgeConfig:
         [unknown-judge], [judge-config], [judge-config-unreadable], [shadowed]: if the judge cannot be loaded;
         [question-judge]: if it cannot answer the question of the run, or if its prompt asks another question.
     """
-    # the config is immutable and allows no new attributes, so the loaded judge is cached in its __dict__
+    # The config is immutable and allows no new attributes, so the loaded judge is cached in its __dict__. A changed copy of the
+    # config also has the __dict__: the cached judge is used only if the values that determine it are still the same.
     judge_source = (config.judge, config.file, config.question)
     cached_source, cached_judge = config.__dict__.get("loaded_judge", (None, None))
-    is_up_to_date = cached_source == judge_source  # a copy of the config with other values keeps the cached judge
-    if is_up_to_date and isinstance(cached_judge, JudgeConfig):
+    if cached_source == judge_source and isinstance(cached_judge, JudgeConfig):
         return cached_judge
 
     _report_shipped_judge_hidden_by_file(config)
@@ -87,7 +87,7 @@ def _report_shipped_judge_hidden_by_file(config: RunConfig) -> None:
     judge_name, judge_file = config.judge_name, config.judge
     if judge_name is None or not isinstance(judge_file, str):
         return
-    was_found_by_name = Path(judge_file).stem == Path(judge_name).name
+    was_found_by_name = Path(judge_file).stem == Path(judge_name).name  # a path in the config would end with .yaml
     if was_found_by_name:
         report_hidden_judge(judge_name, Path(judge_file))
 
