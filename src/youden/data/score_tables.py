@@ -996,15 +996,15 @@ class _TableReader:
         """
         import pandas as pd  # takes long to load
 
-        named = sorted({*self.find_totals(pd.unique(models).tolist()), *self.find_totals(pd.unique(items).tolist())})
-        self.check_direction_of_averages({name: values[(models == name) | (items == name)] for name in named})
-        is_total = np.isin(models, named) | np.isin(items, named)
+        totals = sorted({*self.find_totals(pd.unique(models).tolist()), *self.find_totals(pd.unique(items).tolist())})
+        self.check_direction_of_averages({name: values[(models == name) | (items == name)] for name in totals})
+        is_total = np.isin(models, totals) | np.isin(items, totals)
 
         is_used = ~np.isnan(values) & ~is_total
         summaries = self.find_summaries(models[is_used], items[is_used], values[is_used])
         is_total |= np.isin(models, summaries) | np.isin(items, summaries)
-        if named or summaries:
-            self.notes.append(f"averages or other statistics not used: {', '.join(sorted({*named, *summaries}))}")
+        if totals or summaries:
+            self.notes.append(f"averages or other statistics not used: {', '.join(sorted({*totals, *summaries}))}")
         return is_total
 
     def find_summaries(self, models: NDArray[np.object_], items: NDArray[np.object_], values: Floats) -> list[str]:
