@@ -661,6 +661,8 @@ def test_a_column_that_averages_the_others_is_not_an_item(name: str, low: float,
 def test_coarse_scores_that_equal_the_mean_of_others_by_chance_are_items() -> None:
     tenths = pd.DataFrame({"model": ["a", "b", "c"], "x": [0.1, 0.5, 0.9], "y": [0.3, 0.5, 0.7], "z": [0.2, 0.5, 0.8]})
     assert read_scores(tenths).item_ids == ("x", "y", "z")
+    grades = pd.DataFrame({"model": ["a", "b", "c"], "x": [1, 3, 2], "y": [3, 5, 4], "z": [1, 5, 3]})
+    assert read_scores(grades).model_ids == ("a", "b", "c")
     two_values = pd.DataFrame({"model": list("abcd"), "x": [0, 1, 0, 1], "y": [0, 1, 0, 1], "z": [0, 1, 0, 1]})
     assert read_scores(two_values).item_ids == ("x", "y", "z")
 

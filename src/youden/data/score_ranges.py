@@ -268,8 +268,10 @@ def _is_aggregate(scores: Floats, position: int, largest_difference: float) -> b
     tolerance = _find_rounding_error(column) + _find_rounding_error(other_columns) + 1e-9
 
     # If scores are uniform on the range of all scores, one is within ± tolerance of a given value with probability p_row.
+    # Whole numbers are equal with a larger probability.
     n_rows, n_columns = scores.shape
-    p_row = 2 * tolerance / np.ptp(scores)
+    unit = 1.0 if _count_decimals(scores) == 0 else 0.0
+    p_row = max(2 * tolerance, unit) / np.ptp(scores)
     p_all_rows = p_row**n_rows
     # Bonferroni's inequality for 2 · n_columns comparisons: each column with the mean and with the sum
     p_any_column = 2 * n_columns * p_all_rows
