@@ -262,6 +262,7 @@ def test_a_judge_that_became_more_lenient_is_reported() -> None:
     [
         (lambda: add_agents(first_plan(), MORE_AGENTS, calls=40), "extend-too-few-calls"),
         (lambda: add_calls(first_plan(), calls=7), "extend-too-few-calls"),
+        (lambda: add_calls(first_plan(), calls=1, focus=(1,)), "extend-too-few-calls"),
         (lambda: add_calls(make_plan(OLD, design="dense", holdout=0.0), calls=100), "extend-cell-design"),
         (lambda: add_calls(make_plan(OLD, design="dense", holdout=0.0), calls=100, focus=(1,)), "extend-exhausted"),
         (lambda: add_agents(make_plan(OLD, design="adaptive", calls=500), MORE_AGENTS), "extend-adaptive"),

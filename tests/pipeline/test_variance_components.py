@@ -194,6 +194,7 @@ def test_the_report_shows_the_variance_components_of_its_fit(youden: Youden, min
     assert result.summary in youden("report", "demo", "--format", "md").out.replace("\\", "")
     shutil.copytree(mine / "demo", mine / "again")
     assert "the judge: another one of this kind. To measure it: youden rejudge RUN" in html.unescape(text)
+    assert "the judge, asked again. To measure it: youden calibrate RUN/config.yaml" in html.unescape(text)
     assert youden("study", "variance", "demo", "again").code == 0
     assert youden("report", "demo").code == 0
     assert "the judge: another one of this kind. To measure it" not in html.unescape(page.read_text(encoding="utf-8"))
@@ -208,7 +209,7 @@ def test_a_fit_of_many_comparisons_names_the_command_for_variance_components(
     assert not (mine / "demo" / "variance_components.json").exists(), "that of the fit before is not this one's"
     assert youden("report", "demo").code == 0
     page = mine / "demo" / "report.html"
-    assert "youden study variance demo" in page.read_text(encoding="utf-8")
+    assert "youden study variance RUN" in page.read_text(encoding="utf-8")
     assert youden("study", "variance", "demo").code == 0
     assert youden("report", "demo").code == 0
     assert "Mostly the items" in page.read_text(encoding="utf-8")

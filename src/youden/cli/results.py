@@ -54,7 +54,7 @@ def fit_command(
 
     An unfinished run is ranked by the answers so far, and marked as partial.
 
-    Writes scores.csv, scores_row.csv, holdout.csv, ranking.csv, items.csv, fit.json, signature.json and others, and
+    Writes scores.csv, scores_row.csv, ranking.csv, items.csv, fit.json, signature.json and others, and
     with --labels also labels.json, which measures how well the ranking agrees with the labels. A run by preference has no
     files of scores. A run of 10,000,000 trials or more gets rates.parquet only with --rates. The settings of the ranking,
     such as --target, are stored in the config of the run.

@@ -285,12 +285,19 @@ def add_calls(
     PlanError
         [extend-adaptive]: if the plan is made in rounds; [extend-self-trials]: if it has only self-trials;
         [extend-cell-design]: if its design has no blocks and `focus` is empty; [extend-too-few-calls]: if the calls
-        are less than one block; [extend-exhausted]: if no comparison is left, or if the calls are too few for `focus`.
+        are less than one block; [extend-exhausted]: if no comparison is left, or, in a search, if the calls are too few.
     """
     extender = _PlanExtender(plan, plan.pool)
     n_paired = extender.count_paired_calls(calls, default=0, n_scored=len(focus) or plan.n_agents)
     if focus:
+        calls_per_block = extender.get_max_block_size(scored=focus)
         drawn = [extender.draw_linking_blocks(focus, n_paired, together=top is not None)]
+        if not len(drawn[0]) and n_paired < calls_per_block and top is None:
+            raise PlanError(
+                f"The calls are less than one block of the agents in focus, {calls_per_block} paired calls: got {n_paired}. Set "
+                f"at least {extender.count_total_calls(calls_per_block, n_scored=len(focus))} calls.",
+                slug="extend-too-few-calls",
+            )
         return extender.extend("calls", drawn, n_paired, calls=calls, scored=focus, search=(top, max_regret))
     drawn = extender.draw_complete_blocks(n_paired, extender.count_items_by_set())
     return extender.extend("calls", drawn, n_paired, calls=calls)

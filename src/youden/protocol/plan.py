@@ -480,7 +480,8 @@ def note_empty_responses(pool: Pool) -> str:
 def describe_shortfall(plan: Plan) -> str | None:
     """Return a note if a plan has fewer calls than requested, because the pool allows no more.
 
-    A plan has a note if it has less than the fraction `MIN_BUDGET_FRACTION` of the requested calls. Independent trials that cost
+    A plan has a note if it has less than the fraction `MIN_BUDGET_FRACTION` of the requested calls, and if more than two calls
+    per agent are missing: a design plans whole blocks or cells, which need up to this number. Independent trials that cost
     nothing are not counted. Plans in rounds, extended plans, and plans that take their trials from another run have no note,
     because the pool is not what limits their number of calls.
     """
@@ -490,7 +491,7 @@ def describe_shortfall(plan: Plan) -> str | None:
 
     budget = plan.request.budget
     n_planned = _count_budgeted_calls(plan)
-    if budget is None or n_planned >= MIN_BUDGET_FRACTION * budget:
+    if budget is None or n_planned >= min(MIN_BUDGET_FRACTION * budget, budget - 2 * plan.n_agents):
         return None
     if plan.is_self_plan:
         return (

@@ -294,8 +294,11 @@ class Verdicts(ReadOnly):
         if self.request_hash is None or self.seconds is None:
             return np.zeros(len(self), dtype=np.bool_)
 
-        # A call has a duration or a cost. The cost of a call without a known price is NaN, that of a trial without a call is 0.
+        # A call has a duration, tokens or a cost. In a batch, it has no duration. The cost of a call without a known price is
+        # NaN, that of a trial without a call is 0.
         has_call = self.seconds > 0
+        if self.tokens_in is not None:
+            has_call |= self.tokens_in > 0
         if self.usd is not None:
             has_call |= np.isnan(self.usd) | (self.usd > 0)
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from youden.errors import ConfigError
-from youden.judging.backend_records import BACKENDS, JUDGES, PROVIDERS, infer_judge_keys
+from youden.judging.backend_records import BACKENDS, JUDGES, PROVIDERS, REPLAY, infer_judge_keys
 from youden.judging.backends.by_function import SameSource
 from youden.judging.config.answering import SECRETS
 from youden.judging.config.judge_paths import find_judge_file, list_judge_names, report_hidden_judge
@@ -129,6 +129,12 @@ def with_question(judge: JudgeConfig, question: Question) -> JudgeConfig:
 
     answered_question = judge.loaded_prompt.question if judge.makes_calls else "information"
     if answered_question != question:
+        if judge.backend == REPLAY:
+            raise ConfigError(
+                f"The judge '{judge.name}' does not state whose answers it repeats, but the run has `question: {question}`. Set "
+                "`replay_of` to the judge whose answers the store contains.",
+                slug="question-judge",
+            )
         raise ConfigError(
             f"The judge '{judge.name}' answers `question: {answered_question}`, but the run has `question: {question}`. Set "
             f"`question: {answered_question}` in the config of the run, or use a model with a prompt for `{question}`.",

@@ -385,7 +385,7 @@ class _AnswerImport:
         raise JudgeError(
             f"The engine rejected all of the first {len(self._early_rejections):,} requests and answered none; "
             f"the last reason: {last_rejection.reason} The rejections are not stored, because the engine may be at fault. "
-            "Check its model and parameters, or import a file with answers before this one.",
+            "Check its model and parameters, or pass a file with answers of this engine before this one in the same command.",
             slug="import-rejected",
         )
 

@@ -145,8 +145,8 @@ def _make_budget_error(budget: int, n_agents: int) -> PlanError:
     """
     n_needed = MIN_BLOCKS * n_agents
     return PlanError(
-        f"Confidence intervals need two cyclic blocks, which are {n_needed} paired calls: got a budget of {max(budget, 0)}. "
-        f"Set more calls, or `independent: pooled:N` with a smaller N.",
+        f"Confidence intervals need two cyclic blocks, which are {n_needed} paired calls: got {max(budget, 0)} after the "
+        "independent calls. Set more calls, or `independent: pooled:N` with a smaller N.",
         slug="budget-cyclic",
     )
 
