@@ -234,7 +234,8 @@ UGLY = {
         ALL,
         (
             "241 rows: agents by 'Model', items by 'Question' (ids made from it), texts in 'Response'",
-            "11 empty responses count as failures; `empty: missing` in the config leaves them out",
+            "11 empty responses ('v4 expert': 3, 'v1 plain': 2, 'v2 steps': 2, 'v6 quotes': 2, 'v3 terse': 1, 'v5 polite': 1) "
+            "count as failures; `empty: missing` in the config leaves them out",
             "1 record left out: a repetition of an earlier response",
         ),
     ),
@@ -366,7 +367,11 @@ def test_new_rows_of_a_spreadsheet_join_a_judged_run_by_the_printed_commands(you
 
 
 @pytest.mark.parametrize(
-    ("n", "said"), [(1, "1 empty response counts as a failure"), (2, "2 empty responses count as failures")]
+    ("n", "said"),
+    [
+        (1, f"1 empty response ('{AGENTS[0]}': 1) counts as a failure"),
+        (2, f"2 empty responses ('{AGENTS[0]}': 2) count as failures"),
+    ],
 )
 def test_empty_responses_are_counted_in_grammatical_english(youden: Youden, tmp_path: Path, n: int, said: str) -> None:
     _sheet(tmp_path, AGENTS[:4], 12, **{f"{AGENTS[0]} {j}": "" for j in range(n)})

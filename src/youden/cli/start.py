@@ -296,7 +296,7 @@ def _print_new_config(first_config: FirstConfig) -> None:
     if first_config.imported is not None:
         written = f"{first_config.pool_path.as_posix()} and {written}"
     click.echo(printable(f"wrote {written}: {_describe_planned_run(first_config)}"))
-    if first_config.imported is None and (note := describe_empty_responses(first_config.pool.n_empty)):
+    if first_config.imported is None and (note := describe_empty_responses(first_config.pool.n_empty_by_agent)):
         click.echo(note)
 
     for finding in first_config.findings:
