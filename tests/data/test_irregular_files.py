@@ -362,7 +362,10 @@ def test_new_rows_of_a_spreadsheet_join_a_judged_run_by_the_printed_commands(you
     assert init_and_read(tmp_path, "sheet.yaml").digest == judged
     ranked = (tmp_path / "runs/sheet/ranking.csv").read_text(encoding="utf-8")
     assert all(agent in ranked for agent in AGENTS[:5])
-    assert youden("init", "sheet.csv", "--out", "sheet-new.yaml").code == 0
+    named = youden("init", "sheet.csv", "--column", "agent=Model").well()
+    command = "youden init sheet.csv --column agent=Model --out sheet-new.yaml"
+    assert f"to rank by the changed responses in a separate run: {command}" in named.out
+    assert youden(*command.split()[1:]).code == 0
     assert init_and_read(tmp_path, "sheet-new.yaml").texts[1, 3] == "Said anew."
 
 

@@ -246,6 +246,23 @@ def split_composite(text: str, columns: Collection[str]) -> tuple[str, ...] | No
     return names if is_composite else None
 
 
+def split_text_columns(option: str, columns: Collection[str]) -> list[str]:
+    """Split the value of the option `text` at its commas into the names of columns, which may themselves contain commas.
+
+    >>> split_text_columns("Prod (v3, live),v4", ["Prod (v3, live)", "v4"])
+    ['Prod (v3, live)', 'v4']
+    """
+    names: list[str] = []
+    parts = option.split(",")
+    while parts:
+        # the longest name of a column; the next part if there is none, because it may be a path
+        lengths = range(len(parts), 0, -1)
+        n_parts = next((n for n in lengths if ",".join(parts[:n]) in columns), 1)
+        names.append(",".join(parts[:n_parts]))
+        parts = parts[n_parts:]
+    return names
+
+
 def get_value(row: Row, column: str) -> Json:
     """Return the value of a column, or the joined values of a combined column; None if a value is missing."""
     if column in row or _SEPARATOR not in column:
@@ -308,8 +325,10 @@ class ColumnCandidates:
     def __init__(self, rows: Sequence[Row], location_columns: Sequence[str], given: Mapping[str, str]) -> None:
         self.location_columns = location_columns
         self.given = given
-        self.given_text_columns = given["text"].split(",") if "text" in given else []
         self.table = TableColumns(rows)
+        self.given_text_columns = (
+            split_text_columns(given["text"], set(chain.from_iterable(rows))) if "text" in given else []
+        )
 
         self.columns_by_role = self._group_by_role()
         self.text_columns = self._find_text_columns()
