@@ -241,7 +241,7 @@ class _RoleSearch(WideTableSearch):
     def check_no_pairs(self) -> None:
         """Raise UnclearColumnsError if each row compares the responses of two models.
 
-        This is assumed if at least two columns have names such as `model_a` and `model_b`, and all of them hold names of models.
+        This is assumed if at least two columns have names like `model_a` and `model_b`, and all of them hold names of models.
         A column holds names if it is not prose, and if its values recur or another column has the responses. If one of the
         columns holds no names, the columns may have the responses of two agents. Nothing is checked if the user named any column.
         """

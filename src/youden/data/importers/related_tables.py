@@ -332,7 +332,7 @@ def _compute_location_columns(paths: Sequence[Path]) -> dict[str, list[str]]:
 
 
 def _add_repeat_numbers(tables: Sequence[SourceTable]) -> list[Path]:
-    """Add the column `FILE_NUMBER` if the names of files or folders contain the numbers of repeats, as `run-2.csv` does.
+    """Add the column `FILE_NUMBER` if the names of files or folders contain the numbers of repeats, for example `run-2.csv`.
 
     The column is added on two conditions:
 
