@@ -410,7 +410,7 @@ def _describe_faults(measures: Measures) -> list[str]:
     if measures.retest_flips.value > 1 - _MIN_RETEST_AGREEMENT:
         faults.append(
             f"It is nondeterministic: {measures.retest_flips.value:.0%} of trials get another answer if the same request is "
-            "sent again. Set its temperature to 0, or plan more calls per agent."
+            "sent again. Set its temperature to 0. If it is 0 already, the server is nondeterministic: plan more calls per agent."
         )
     return faults
 
