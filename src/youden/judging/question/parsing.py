@@ -16,6 +16,7 @@ import unicodedata
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import starmap
 from typing import Literal
 
 import orjson
@@ -397,9 +398,9 @@ def find_label(text: str, labels: Collection[str]) -> str | None:
     """Find the label that a text without reasoning gives as its answer; None if that is not clear.
 
     Letter case does not matter. If only one label occurs in the text, it is the answer, unless it is negated or an ordinary
-    word of a sentence wherever it occurs ("not the same", "no doubt"). If several labels occur, the answer is the label that is
-    the whole first line or the whole last line. Punctuation and Markdown around a line are ignored. If both lines are labels,
-    they must be the same.
+    word of a sentence wherever it occurs ("not the same", "no doubt"). In all other cases, the answer is the label that is the
+    whole first line or the whole last line. Punctuation and Markdown around a line are ignored. If both lines are labels, they
+    must be the same.
 
     Examples
     --------
@@ -411,11 +412,10 @@ def find_label(text: str, labels: Collection[str]) -> str | None:
     """
     choices = tuple(labels)
     normalized_text = _normalize_characters(text)
-    occurrences = list(_iter_labels(normalized_text, choices))
-    if len({label for label, _ in occurrences}) == 1:
+    occurrences = _drop_articles(list(_iter_labels(normalized_text, choices)))
+    if len({label for label, _ in occurrences}) == 1 and any(starmap(_may_be_answer, occurrences)):
         label, _ = occurrences[0]
-        is_answer = any(_may_be_answer(label, match) for label, match in occurrences)
-        return label if is_answer else None
+        return label
 
     lines = [line for line in normalized_text.splitlines() if _SURROUNDING_MARKS.sub("", line)]
     if not lines:
@@ -446,40 +446,83 @@ def _iter_labels(text: str, labels: tuple[str, ...]) -> Iterator[tuple[str, re.M
 
 
 _NEGATION = re.compile(
-    r"""(?:\b(?:not|cannot|never|neither|hardly)|n['’]t)(?:[\s"“'‘*_]+\w+){0,3}[\s"“'‘*_]+\Z""", re.IGNORECASE
+    r"""(?:(?:\b(?:not|cannot|never|neither|hardly)|n['’]t)(?:[ \t"“'‘*_]+(?!(?:but|so|and|more)\b)[^\W_]+){0,5}|\bno)"""
+    r"""[ \t"“'‘*_]+\Z""",
+    re.IGNORECASE,
 )
-"""End of a text that negates the next word, such as "they are not the"; there is no other punctuation in between."""
+"""End of a line that negates the next word, such as "they are not the"; there is no other punctuation in between."""
+_MAX_CHARACTERS_BEFORE = 100
+"""Number of characters before a label that are examined."""
 
 _NOUN_BEFORE_LABEL = re.compile(r"\b(?:response|answer|option|choice|candidate|assistant|text)\s+\Z", re.IGNORECASE)
 
+_CONJUNCTIONS = "and|as|because|but|by|due|for|since|though|although|while"
 _CONTINUATIONS = {
-    "no": re.compile(
-        r"\s+(?!(?:they|these|those|the|it|this|that|both|there|because|since|as|i|we)\b)[^\W\d_]"
-    ),  # no doubt
-    "a": re.compile(r"\s+(?!(?:is|was|has|and|as|because|since|wins|gives|over)\b)[a-z]"),  # a hard question
-    "i": re.compile(r"\s+[a-z]|['’]"),  # I think
-    "first": re.compile(r",|\s+of\s+all\b"),  # First, both are correct
-    "second": re.compile(r","),
+    "no": re.compile(  # no doubt
+        r"[ \t]+(?!(?:they|these|those|the|it|this|that|both|each|there|i|we|based|given|response\s\w\b"
+        rf"|{_CONJUNCTIONS})\b)[^\W\d_]",
+        re.IGNORECASE,
+    ),
+    "a": re.compile(  # a hard question
+        rf"[ \t]+(?!(?:over|with|than|{_CONJUNCTIONS})\b|\w*(?<![su])s\b)(?:[a-z]|(?<=a )[A-Z])"
+    ),
+    "i": re.compile(r"[ \t]+[a-z]|['’]"),  # I think
+    "first": re.compile(  # First, both are correct
+        rf"[ \t]+(?:of[ \t]+all|glance|sight)\b|,(?![ \t]+(?:which|{_CONJUNCTIONS})\b)"
+    ),
+    "second": re.compile(rf"[ \t]+(?:glance|thoughts?)\b|,(?![ \t]+(?:which|{_CONJUNCTIONS})\b)"),
 }
-"""Continuations of sentences in which a label is an ordinary English word: a determiner, a pronoun, or the number of a reason."""
+"""Continuations of sentences in which a label is an ordinary English word: a determiner, a pronoun, or the number of a reason.
+
+The verb after the name A ends with s, as in "A gives the reason", unlike most words after an article.
+"""
+
+
+def _get_text_before(match: re.Match[str]) -> str:
+    """Return the characters of a text that are examined before an occurrence of a label."""
+    start = max(match.start() - _MAX_CHARACTERS_BEFORE, 0)
+    return match.string[start : match.start()]
 
 
 def _may_be_answer(label: str, match: re.Match[str]) -> bool:
     """Return whether an occurrence of a label in a text may be the judge's answer.
 
-    It is not if a word before it negates it, as in "they are not the same". A label that is also an ordinary English word is
-    not an answer if the sentence continues as in "no doubt" or "A hard question", unless the label is in capitals.
+    It is not if a word before it in the line negates it, as in "they are not the same". A label such as NO is not negated by a
+    word before it: "They do not match NO". A label that is also an ordinary English word is not an answer if the sentence
+    continues as in "no doubt" or "A hard question", unless the label is in capitals.
     """
-    text_before = match.string[: match.start()]
-    if _NEGATION.search(text_before):
+    text_before = _get_text_before(match)
+    first_word, *_ = label.casefold().split()
+    is_negative = first_word in ("no", "not")
+    if not is_negative and _NEGATION.search(text_before):
         return False
+    return not _is_ordinary_word(label, match)
 
+
+def _drop_articles(occurrences: Sequence[tuple[str, re.Match[str]]]) -> Sequence[tuple[str, re.Match[str]]]:
+    """Drop the word "a" from the occurrences of labels, as in "B is a better response", if it is not the label A.
+
+    It may be the label if the reply has other labels of one small letter, as in "a better than b".
+
+    occurrences : labels that occur in a text, each with the match of its occurrence
+    """
+    small_letters = {match[0] for _, match in occurrences if len(match[0]) == 1 and match[0].islower()}
+    if small_letters != {"a"}:
+        return occurrences
+    return [(label, match) for label, match in occurrences if match[0] != "a" or not _is_ordinary_word(label, match)]
+
+
+def _is_ordinary_word(label: str, match: re.Match[str]) -> bool:
+    """Return whether a label in a text is an ordinary English word there, and not the label."""
     continuation = _CONTINUATIONS.get(label.casefold())
     if continuation is None or not continuation.match(match.string, match.end()):
-        return True
+        return False
+    text_before = _get_text_before(match)
     begins_sentence = text_before.strip()[-1:] in ("", ".", "!", "?", ":")
+    if match.string[match.end()] == "," and not begins_sentence:
+        return False  # I choose the first, clearly
     is_in_capitals = match[0].isupper() and not (len(label) == 1 and begins_sentence)  # I prefer A for its style
-    return is_in_capitals or bool(_NOUN_BEFORE_LABEL.search(text_before))  # response a gives the reason
+    return not is_in_capitals and _NOUN_BEFORE_LABEL.search(text_before) is None  # response a gives the reason
 
 
 @lru_cache(maxsize=256)
