@@ -16,10 +16,10 @@ from small_pools import make_pool
 from wire_server import Reply, WireServer, same_item
 from youden.judging.backend_records import BACKENDS
 from youden.judging.config.judge_files import load_judge_config
+from youden.judging.question.label_reading import find_label
 from youden.judging.question.parsing import (
     Decision,
     compute_label_probabilities,
-    find_label,
     find_unique_label,
     read_answer,
 )

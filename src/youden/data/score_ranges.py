@@ -321,7 +321,7 @@ def check_not_win_rates(source: str, score: Floats, model_ids: Sequence[str], it
     """Check that a table is not a matrix of the win rates of pairs of models.
 
     In such a matrix of at least three models, rows and columns have the same names, no rate of a pair is missing, and the rates
-    of both models of each pair add up to 1 or 100, apart from rounding.
+    of both models of each pair add up to 1 or 100, up to rounding.
 
     Parameters
     ----------
