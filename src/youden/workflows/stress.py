@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from youden.data.pools.sampled_texts import SampledTexts
 from youden.engines.trial_blocks import TrialsByItem
 from youden.errors import ReplayMissError
 from youden.judging.scheduler.options import JudgingOptions
 from youden.pools.checks.check import find_agent_problems
-from youden.pools.checks.checked import SampledTexts
 from youden.pools.checks.plain_facts import response_lengths
 from youden.stats.trials.agent_rates import AgentRates, IndependentTotals
 from youden.text.tables import Table, make_table
