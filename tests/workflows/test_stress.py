@@ -13,7 +13,7 @@ import altair as alt
 import numpy as np
 import pytest
 
-from commands import Youden, write_config
+from commands import Youden, wire_judge, write_config
 from narrowing import not_none
 from small_pools import answer_with, make_pool
 from wire_server import Reply, WireServer, running, same_item
@@ -147,6 +147,19 @@ def test_bad_input_lists_the_available_values(youden: Youden, tmp_path: Path, fi
     stranger = youden("stress", str(field_notes), "--base-agent", "tempalte")
     assert stranger.code == 2
     assert "Did you mean 'template'?" in stranger.err
+
+
+def test_the_forecast_counts_a_request_once_that_several_trials_or_attacks_need(
+    youden: Youden, tmp_path: Path, server: WireServer
+) -> None:
+    write_pool(make_pool(5, 8), tmp_path / "pool")
+    write_config(tmp_path / "judge.yaml", **wire_judge(server.url))
+    attacked = ("stress", "pool", "--judge", "judge.yaml", "--attack", "clones", "--attack", "mirror", "--json")
+    forecast = json.loads(youden(*attacked, "--dry-run").out)
+    n_trials = [attack["n_new"] for attack in json.loads(youden(*attacked).out)["attacks"]]
+    assert server.n_requests == forecast["new_calls"]
+    by_attack = [attack["new_calls"] for attack in forecast["attacks"]]
+    assert by_attack[0] < n_trials[0], "clones have the texts of the base agent"
 
 
 @pytest.mark.slow
