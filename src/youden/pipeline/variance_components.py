@@ -130,7 +130,7 @@ def decompose_variance(result: Verdicts, run: str, judges: JudgeSpread | None = 
     Each variance refers to an agent's distance from the average ability, and is a mean over agents.
 
     result : answers of the run, from which the abilities are estimated
-    run : name of the run, which the commands contain
+    run : name of the run
     judges : variance between judges of the same trials. By default, it is estimated from the votes of the run's own jury, if
         the run has one.
 
@@ -159,8 +159,8 @@ def decompose_variance(result: Verdicts, run: str, judges: JudgeSpread | None = 
     n_agents = int((~np.isnan(abilities.mean_answer)).sum())
     n_items = len(np.unique(plan.item[counts]))
     mean_rate_variance = float(np.nan_to_num(abilities.rate_variance).mean())
-    in_interval = _list_interval_components(components, result, run, rate_variance=mean_rate_variance)
-    all_components = [*in_interval, *_list_outside_components(components, judges, run, n_agents)]
+    in_interval = _list_interval_components(components, result, rate_variance=mean_rate_variance)
+    all_components = [*in_interval, *_list_outside_components(components, judges, n_agents)]
     error_variance = sum(_get_variance(component) for component in all_components if component.in_interval)
 
     # variance between agents without the errors; the error of a difference is that of two independent abilities
@@ -217,12 +217,11 @@ def _average_if_enough(values: Floats) -> float | None:
 
 
 def _list_interval_components(
-    components: VarianceComponents, result: Verdicts, run: str, *, rate_variance: float
+    components: VarianceComponents, result: Verdicts, *, rate_variance: float
 ) -> list[ComponentFacts]:
     """List the components that the intervals for items like these contain, and the judge's part of the variance of the calls.
 
     components : variances of a trial by source, and their factors in the variance of an ability
-    run : name of the run, for the command that measures an unknown variance
     rate_variance : mean variance of an ability that is due to false-positive rates
     """
     # variances of an ability by source
@@ -252,7 +251,7 @@ def _list_interval_components(
     if response:
         response_change = _compute_width_ratio(with_twice_responses, total)
     else:
-        response_command = _describe_response_measure(result, run)
+        response_command = _describe_response_measure(result)
 
     # without several responses per item, the item variance contains the variance of the responses
     item_title = "items: agent × item interaction"
@@ -278,7 +277,7 @@ def _list_interval_components(
             call_component,
             width_change_if_doubled=_compute_width_ratio(with_twice_calls, total),
         ),
-        *_list_judge_components(components, result, run),
+        *_list_judge_components(components, result),
     ]
     if rate_variance > 0:
         rate_component = _without_interval(rate_variance)
@@ -293,7 +292,7 @@ PART_OF_CALLS = "of these"
 """Beginning of the names of components that are part of the calls, the component above them."""
 
 
-def _list_judge_components(components: VarianceComponents, result: Verdicts, run: str) -> list[ComponentFacts]:
+def _list_judge_components(components: VarianceComponents, result: Verdicts) -> list[ComponentFacts]:
     """List the variance of the judge's answers to the same two texts, in the same order and in the other order.
 
     The names are "of these the judge, asked again" and "of these the judge, asked in the other order". Both are part of the
@@ -301,7 +300,6 @@ def _list_judge_components(components: VarianceComponents, result: Verdicts, run
 
     components : factors of the variance components of the run
     result : answers of the run
-    run : name of the run, for the command that measures an unknown variance
     """
     same_order, other_order = _estimate_repeat_variances(result)
     answer_variances = {"asked again": same_order, "asked in the other order": other_order}
@@ -309,7 +307,8 @@ def _list_judge_components(components: VarianceComponents, result: Verdicts, run
     for title, answer_variance in answer_variances.items():
         name = f"{PART_OF_CALLS} the judge, {title}"
         if answer_variance is None:
-            component = ComponentFacts(name, None, measure_command=f"youden calibrate {run}", in_interval=False)
+            command = "`youden calibrate RUN/config.yaml` states how many answers change; here, it is part of the calls"
+            component = ComponentFacts(name, None, measure_command=command, in_interval=False)
         else:
             ability_variance = _without_interval(answer_variance * components.residual_factor)
             component = ComponentFacts(name, ability_variance, in_interval=False)
@@ -322,15 +321,15 @@ def _without_interval(variance: float) -> Part:
     return Part(value=variance, low=variance, high=variance)
 
 
-def _describe_response_measure(result: Verdicts, run: str) -> str:
+def _describe_response_measure(result: Verdicts) -> str:
     """Describe how to measure the variance between an agent's responses to one item."""
     if result.plan.trials.first_repeat is None:
-        return f"youden extend repeats {run} POOL, with more responses: logs with epochs, `youden generate --repeats 2`"
-    return f"it is part of the calls, because no response was shown twice: youden extend calls {run} {len(result.plan)}"
+        return "`youden extend repeats RUN POOL`, with more responses: logs with epochs, `youden generate --repeats 2`"
+    return f"it is part of the calls, because no response was shown twice: `youden extend calls RUN {len(result.plan)}`"
 
 
 def _list_outside_components(
-    components: VarianceComponents, judges: JudgeSpread | None, run: str, n_agents: int
+    components: VarianceComponents, judges: JudgeSpread | None, n_agents: int
 ) -> list[ComponentFacts]:
     """List the variances of an ability that come from the choice of the judge and from the choice of the agents of the pool.
 
@@ -338,12 +337,11 @@ def _list_outside_components(
 
     components : variance components of the run; `pair` is the variance of the effects of pairs of agents
     judges : variance between judges; None if it is unknown
-    run : name of the run, for the command that measures an unknown variance
     n_agents : number of agents with an ability
     """
     judge_title = "the judge: another one of this kind"
     if judges is None:
-        command = f"youden rejudge {run} --judge OTHER, then `youden study variance` of both runs"
+        command = "`youden rejudge RUN --judge OTHER`, then `youden study variance` of both runs"
         judge_component = ComponentFacts(judge_title, None, measure_command=command, in_interval=False)
     else:
         judge_variance = Part(judges.variance, judges.low, judges.high)
