@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -33,6 +33,10 @@ from youden.types.arguments import check_argument
 from youden.types.pool import Bools, Floats, or_none
 from youden.types.recommendation import Recommendation
 from youden.types.results import ABOUT, ScoreKind
+
+if TYPE_CHECKING:
+    from youden.study.instruments import InstrumentsStudy
+    from youden.study.preference_judges import PreferenceJudgesStudy
 
 MAX_REVERSED_PAIRS = 5
 
@@ -196,10 +200,11 @@ def compare(
     match: MatchItems = "id",
     target: Target | None = None,
     families: Mapping[str, str] | None = None,
-) -> JudgesStudy:
+) -> JudgesStudy | PreferenceJudgesStudy | InstrumentsStudy:
     """Compare the judges of two or more runs.
 
-    Only agents and items that all runs have in common are compared.
+    Only agents and items that all runs have in common are compared. If one of two runs asks for preferences, the rankings are
+    compared; if both do, also their answers to the same trials. The other parameters have no effect on such a comparison.
 
     Parameters
     ----------
@@ -219,14 +224,15 @@ def compare(
 
     Returns
     -------
-    JudgesStudy
-        Agreement on agents, items and trials; `summary` describes it in sentences.
+    JudgesStudy, PreferenceJudgesStudy or InstrumentsStudy
+        Agreement on agents, items and trials; `summary` describes it in sentences. A PreferenceJudgesStudy if both runs ask for
+        preferences, an InstrumentsStudy if one of them does.
 
     Raises
     ------
     RunFolderError
-        If a file of a run is missing or damaged; if a run is not completely judged ([run-unjudged], [run-partial]) or asks
-        for preferences ([run-preference]).
+        If a file of a run is missing or damaged; if a run is not completely judged ([run-unjudged], [run-partial]);
+        [compare-preferences] if a run asks for preferences, and there are not exactly two runs with at least 3 common agents.
     ConfigError
         [judges-few], [judges-pools], [judges-agents], [judges-items], [judges-number], [judges-trials] or
         [judge-family] if the runs cannot be compared.
@@ -240,7 +246,24 @@ def compare(
     """
     for run in runs:
         check_argument("runs", run, str | PathLike, "Pass the folder of each run, or what youden.run returns.")
-    judged = [read_judged_run(RunFolder(Path(run))) for run in runs]
+    folders = [RunFolder(Path(run)) for run in runs]
+    if any(folder.asks_preference for folder in folders):
+        from youden.study.preference_judges import compare_with_preferences
+
+        return compare_with_preferences(folders)
+    return compare_judges(folders, scores=scores, match=match, target=target, families=families)
+
+
+def compare_judges(
+    folders: Sequence[RunFolder],
+    *,
+    scores: ScoreKind = "symmetric",
+    match: MatchItems = "id",
+    target: Target | None = None,
+    families: Mapping[str, str] | None = None,
+) -> JudgesStudy:
+    """Compare the judges of two or more runs that ask for information, as described for `compare`."""
+    judged = [read_judged_run(folder) for folder in folders]
     aligned = AlignedRuns(judged, kind=scores, match=match, target=target, families=families)
     return JudgesStudy(aligned, kind=scores)
 
