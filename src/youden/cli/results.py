@@ -274,6 +274,9 @@ def _make_shifts_table(shifts: JudgeShifts) -> Table:
     rows = []
     for index, shift in enumerate(tested_shifts):
         if shift.significant or index < MAX_INSIGNIFICANT_SHIFTS:
+            if abs(shift.shift) > 1:  # a difference of two yes rates is at most 1
+                rows.append([shift.agent, "unknown", "too few agents for the curve", format_decimal(shift.p_holm)])
+                continue
             interval = f"{format_signed_interval(shift.low, shift.high)} ({shifts.level:.0%})"
             rows.append([shift.agent, f"{shift.shift:+.3f}", interval, format_decimal(shift.p_holm)])
     rows += [_make_family_row(family) for family in shifts.families]

@@ -519,9 +519,6 @@ def _describe_pair(pair: JudgeAgreement, units: str, target: Target) -> Iterator
         )
 
     yield pair.orders.describe((pair.judge_a, pair.judge_b), target)
-    has_low_kappa = pair.cohen_kappa is not None and pair.cohen_kappa < 0.4
-    if has_low_kappa and pair.ranking.value > 0.8:
-        yield f"{names} agree on the ranking far better than on single {units}: disagreements average out."
 
 
 def _describe_correlations(pair: JudgeAgreement, ranking: Metric, units: str) -> str:
@@ -533,6 +530,7 @@ def _describe_correlations(pair: JudgeAgreement, ranking: Metric, units: str) ->
     rho = format_with_interval(ranking.value, ranking.low, ranking.high, method=ranking.method)
     kappa = "undefined (all answers are equal)" if pair.cohen_kappa is None else f"{pair.cohen_kappa:.2f}"
     return (
-        f"The rankings of {pair.judge_a} and {pair.judge_b} correlate with ρ = {rho}; on {pair.n_units:,} {units} that both "
-        f"answered, they give the same yes or no in {pair.agreement:.0%} of cases, κ = {kappa}."
+        f"The rankings of {pair.judge_a} and {pair.judge_b} correlate with ρ = {rho}, for agents like these; on "
+        f"{pair.n_units:,} {units} that both answered, they give the same yes or no in {pair.agreement:.0%} of cases, "
+        f"κ = {kappa}."
     )
