@@ -207,7 +207,7 @@ def test_parsing_never_raises_and_returns_a_grade_or_none(text: str) -> None:
     assert (reading.missing_reason == "answered") == (reading.answer in (0, 1))
 
 
-WORDS = ["YES", "yes", "Yes.", "**Yes**", "NO", "no", "No,", "perhaps", "not", "yesterday", "\n", "\n\n"]
+WORDS = ["YES", "yes", "Yes.", "**Yes**", "NO:", "no.", "No,", "perhaps", "nothing", "yesterday", "\n", "\n\n"]
 
 
 @settings(max_examples=300)
@@ -215,7 +215,7 @@ WORDS = ["YES", "yes", "Yes.", "**Yes**", "NO", "no", "No,", "perhaps", "not", "
 def test_an_answer_with_two_labels_is_missing_unless_a_first_or_last_line_is_a_label(words: list[str]) -> None:
     """Compared with a naive implementation of the rule."""
     text = " ".join(words)
-    lines = [[word.strip("*.,").upper() for word in line.split()] for line in text.splitlines() if line.strip()]
+    lines = [[word.strip("*.,:").upper() for word in line.split()] for line in text.splitlines() if line.strip()]
     labels = {word for line in lines for word in line} & {"YES", "NO"}
     alone = {line[0] for line in (*lines[:1], *lines[-1:]) if len(line) == 1} & {"YES", "NO"}
     expected = labels if len(labels) == 1 else alone if len(alone) == 1 else {None}
@@ -251,10 +251,31 @@ def test_an_answer_with_two_labels_is_missing_unless_a_first_or_last_line_is_a_l
         (("1", "0", "-1"), "**-1**", "-1"),
         (("1", "0"), "- 1", "1"),
         (("YES", "NO"), "✔\ufe0fYES", "YES"),
+        (("YES", "NO"), "Not sure, but YES", "YES"),
+        (("YES", "NO"), "They don't match, so the answer is NO", "NO"),
+        (("YES", "NO"), "No they differ", "NO"),
+        (("A", "B", "TIE"), "I prefer A for its style", "A"),
+        (("A", "B", "TIE"), "A is better.", "A"),
+        (("A", "B", "TIE"), "Response a gives the reason", "A"),
+        (("FIRST", "SECOND", "TIE"), "The first response is better.", "FIRST"),
     ],
 )
 def test_labels_of_any_form_are_parsed(labels: tuple[str, ...], text: str, label: str | None) -> None:
     assert find_label(text, labels) == label
+
+
+@pytest.mark.parametrize(
+    ("labels", "texts"),
+    [
+        (("YES", "NO"), ["No doubt they match.", "There is no way to tell.", "I have no idea", "I would not say yes."]),
+        (("SAME", "DIFFERENT"), ["They are not the same.", "They aren't the “same”", "Neither seems different"]),
+        (("A", "B", "TIE"), ["This is a hard question.", "A hard question.", "It is not a tie."]),
+        (("I", "II"), ["I think they are equal.", "I'd need more"]),
+        (("FIRST", "SECOND", "TIE"), ["First, both are correct.", "First of all, they are equal"]),
+    ],
+)
+def test_a_negated_label_or_an_ordinary_word_is_no_answer(labels: tuple[str, ...], texts: list[str]) -> None:
+    assert {text: find_label(text, labels) for text in texts} == dict.fromkeys(texts)
 
 
 THOUGHT = "<think>\nThe label might be NO or YES. I first thought NO.\n</think>\n\n"
@@ -329,7 +350,7 @@ async def test_each_decision_is_requested_and_read_back(tmp_path: Path, backend:
     yes = truth(PLAN)
     np.testing.assert_array_equal(result.hard_answer, yes)
     np.testing.assert_allclose(result.answer, np.where(yes == 1, 0.9, 0.1) if decision == "logprobs" else yes)
-    parser = {"text": "label/2"}.get(decision, f"{decision}/2")
+    parser = {"text": "label/3", "json": "json/2", "logprobs": "logprobs/3"}[decision]
     assert (result.judge["decision"], result.judge["parser"]) == (decision, parser)
 
 

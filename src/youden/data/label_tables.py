@@ -28,12 +28,14 @@ from youden.text.replacements import Replacements
 from youden.text.sentences import format_count
 from youden.types.pool import Floats, ReadOnly
 
-_ID_COLUMNS = ("agent", "item", "alias")
+_ID_COLUMNS = ("agent", "item", "alias", "repeat")
 _YES = ("true", "yes", "pass", "passed", "correct", "right", "win")
 _NO = ("false", "no", "fail", "failed", "incorrect", "wrong", "loss")
 _VALUE_BY_WORD = dict.fromkeys(_YES, 1.0) | dict.fromkeys(_NO, 0.0) | {"tie": 0.5}
 _SHEET_COLUMN = re.compile(r"id|shown_agent|prompt|text|other_\d+")
 """Columns of a table of `youden label` that contain no labels."""
+_PANDAS_INDEX = re.compile(r"__index_level_\d+__|Unnamed: \d+(\.\d+)*")
+"""Names that pandas gives to an index without a name."""
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
 _THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")
 
@@ -84,7 +86,7 @@ def read_labels(path: Path, *, repeated: bool = False) -> LabelTable:
     Parameters
     ----------
     path : Path
-        A .csv, .tsv, .xlsx, .jsonl or .parquet with the column agent, optionally item and alias, and one column per
+        A .csv, .tsv, .xlsx, .jsonl or .parquet with the column agent, optionally item, repeat and alias, and one column per
         label. A label is a number (80% is 0.8, and 0,5 is 0.5) or a word: yes, true, pass and correct are 1, their
         opposites are 0; win, tie and loss are 1, 0.5 and 0. An empty field, null or NaN is not a label (NaN in JSON is an
         error). A table from `youden label` has the columns id and label instead. Its agents and items are read from the
@@ -156,18 +158,21 @@ def _find_unit_labels(located_rows: Sequence[tuple[str, Mapping[str, object]]], 
 def _find_label_columns(path: Path, rows: Sequence[Mapping[str, object]]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Find the columns of a table that contain labels, which are all named columns with at least one number.
 
+    The index of a table saved by pandas counts as a column without a name.
+
     path : file of the table, for the error message
     rows : rows of the table, by name of the column
 
     Returns the names of the columns with labels, and the names of the columns that are left out. Columns with ids of
-    agents or items, or with aliases, are in neither.
+    agents or items, aliases, or numbers of repeats are in neither.
 
     Raises ImportFormatError [labels-columns] if no column contains labels.
     """
     columns = dict.fromkeys(name for row in rows for name in row)
     candidates = {name: [row.get(name) for row in rows] for name in columns if name not in _ID_COLUMNS}
 
-    labels = tuple(name for name, values in candidates.items() if name.strip() and _has_number(values))
+    names = [name for name in candidates if name.strip() and not _PANDAS_INDEX.fullmatch(name)]
+    labels = tuple(name for name in names if _has_number(candidates[name]))
     if not labels:
         listed = format_excerpt(", ".join(candidates)) if candidates else "none"
         raise import_error(

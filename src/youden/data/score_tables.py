@@ -43,8 +43,10 @@ from youden.data.score_ranges import (
     check_not_win_rates,
     check_units,
     describe_missing_codes,
+    describe_reversal,
     determine_range,
     find_aggregates,
+    find_extremes,
     find_loss_items,
     find_possible_losses,
     is_loss,
@@ -63,7 +65,7 @@ ROLES = ("model", "item", "score", "ignore")
 _SCORE_NAMES = {"score", "scores", "value", "main_score"}
 """Normalized names of the column of scores in a long table, which has one row per model and item."""
 _TOTAL = re.compile(
-    r"all|(mean|median|sum)(_.*)?|(.*_)?(average|avg|overall|total)(_.*)?"
+    r"all(_(models|systems|agents|items|tasks|benchmarks|datasets))?|σ|(mean|median|sum)(_.*)?|(.*_)?(average|avg|overall|total)(_.*)?"
     r"|(durchschnitt|mittelwert|gesamt|insgesamt|summe|moyenne|promedio)(_.*)?|(平均|合計|总分|總分)(_.*)?"
 )
 """Normalized names of averages and totals."""
@@ -87,6 +89,10 @@ _ITEM_FACT = re.compile(
 """Normalized names of columns of numbers that describe items, such as their difficulty."""
 _MAX_RISING_SCORES = 5
 """Maximum number of rows in which scores may happen to be 1, 2, 3 and so on, like row numbers."""
+_ROW_LABEL = re.compile(
+    r"index|idx|index_level_\d+|level_0|column_1|unnamed_0(_\d+)*|row(_?(id|index|no|num|number|nr))?|nr|no|#"
+)
+"""Normalized names of columns that may number the rows, such as the index of a table saved by pandas."""
 _METRICS = {"metric", "metric_name", "measure", "filter"}
 
 
@@ -303,7 +309,7 @@ class _TableReader:
         """
         given_scores = self.get_given_columns("score")
         model_columns = self.choose_model_columns()
-        item_columns = self.choose_item_columns(has_models=bool(model_columns))
+        item_columns = self.choose_item_columns(model_columns)
         self.check_rows_are_named(model_columns, item_columns)
         name_columns = [*model_columns, *item_columns]
         is_long = bool(model_columns and item_columns)
@@ -530,19 +536,45 @@ class _TableReader:
             raise import_error(self.source, problem, slug="scores-columns")
         return best
 
-    def choose_item_columns(self, *, has_models: bool) -> list[str]:
+    def choose_item_columns(self, model_columns: Sequence[str]) -> list[str]:
         """Choose the columns that together name the items.
 
         Columns that the user set are chosen. If there are none, the columns whose names and values fit items are chosen. In a
-        table without a column of models, each row is an item, and the first of these columns is sufficient to name it.
+        table without a column of models, each row is an item, and the first of these columns is sufficient to name it. Columns
+        that number the rows are chosen only if there are no others.
 
-        has_models : whether the table has a column with the names of the models
+        model_columns : columns with the names of the models; empty if there are none
         """
         given_columns = self.get_given_columns("item")
         if given_columns:
             return given_columns
         possible_columns = [name for name in self.list_unassigned_columns() if self.may_be_item(name)]
-        return possible_columns if has_models else possible_columns[:1]
+        named_columns = [name for name in possible_columns if not self.numbers_rows(name)] or possible_columns
+        return self.omit_row_ids(named_columns, model_columns) if model_columns else named_columns[:1]
+
+    def omit_row_ids(self, item_columns: list[str], model_columns: Sequence[str]) -> list[str]:
+        """Leave out columns that number rows by their name, or have another value in each row, so that models share items.
+
+        They stay if the other columns do not distinguish the rows of a model. If all columns are left out, each row is a model.
+
+        item_columns : columns that may identify the items
+        model_columns : columns with the names of the models
+        """
+        other_columns = [name for name in item_columns if not _ROW_LABEL.fullmatch(normalize_name(name))]
+        shared_columns = [name for name in other_columns if not self.has_distinct_values(name)]
+        cell_ids = self.make_ids([*model_columns, *shared_columns])
+        are_cells_distinct = len(set(cell_ids)) == self.n_rows
+        return shared_columns if are_cells_distinct else item_columns
+
+    def has_distinct_values(self, name: str) -> bool:
+        """Return whether a column has another value in each row."""
+        return len(self.columns[name].unique_values) == self.n_rows
+
+    def numbers_rows(self, name: str) -> bool:
+        """Return whether a column numbers the rows: by its name, and by values that are distinct whole numbers."""
+        numbers = self.numbers[name]
+        are_whole = bool((numbers >= 0).all() and np.isfinite(numbers).all()) and not (numbers % 1).any()
+        return are_whole and self.has_distinct_values(name) and bool(_ROW_LABEL.fullmatch(normalize_name(name)))
 
     def may_be_item(self, name: str) -> bool:
         """Return whether a column may identify items: by its name, and by values that are texts or whole numbers."""
@@ -666,7 +698,7 @@ class _TableReader:
         return [name for name in other_columns if normalize_name(name) in _METRICS]
 
     def holds_no_scores(self, name: str) -> bool:
-        """Return whether a column holds ranks, row numbers, or other numbers that are not scores."""
+        """Return whether a column holds ranks, row numbers, ids, or other numbers that are not scores."""
         numbers = self.numbers[name]
         normalized_name = normalize_name(name)
         if _NO_SCORE.fullmatch(normalized_name):
@@ -674,6 +706,8 @@ class _TableReader:
             may_be_norwegian = normalized_name == "no" and bool((numbers[np.isfinite(numbers)] % 1).any())
             return not may_be_norwegian
         may_count_rows = len(numbers) > 2 and numbers[0] in (0, 1) and bool(np.isfinite(numbers).all())
+        if self.numbers_rows(name) or normalized_name == "id" or normalized_name.endswith("_id"):
+            return True
         if may_count_rows and bool((np.diff(numbers) == 1).all()):
             is_first_column = name == next(iter(self.columns))
             return is_first_column or len(numbers) > _MAX_RISING_SCORES  # three scores may be 1, 2 and 3
@@ -698,8 +732,8 @@ class _TableReader:
             f"lower values seem to be better in a column of scores, and an audit ranks the highest first: got {loss!r}."
         )
         remedy = (
-            f"Change their sign, or leave the column out by --column {quote(f'ignore={loss}')}. If higher values are better, "
-            "name all columns of scores by --column score=NAME,NAME."
+            f"Leave the column out by --column {quote(f'ignore={loss}')}{describe_reversal(loss, self.numbers[loss])}. If higher "
+            "values are better, name all columns of scores by --column score=NAME,NAME."
         )
         raise import_error(self.source, f"{problem} {remedy}", slug="scores-direction")
 
@@ -761,8 +795,8 @@ class _TableReader:
                     f"{format_excerpt(losses[0])} in the column {name!r}."
                 )
                 remedy = (
-                    "Change the sign of the scores. If higher values are better, name all columns of scores by --column "
-                    "score=NAME,NAME."
+                    f"Leave out its rows{describe_reversal(losses[0], values)}. If higher values are better, name all columns of "
+                    "scores by --column score=NAME,NAME."
                 )
                 raise import_error(self.source, f"{problem} {remedy}", slug="scores-direction")
 
@@ -789,9 +823,10 @@ class _TableReader:
             "lower scores seem to be better on an item, and an audit ranks the highest first: got the item "
             f"{format_excerpt(loss_items[0])}."
         )
+        reversal = describe_reversal(loss_items[0], score[:, item_ids.index(loss_items[0])])
         remedy = (
-            "Change the sign of its scores, or leave out its rows. If higher scores are better, name all columns of scores "
-            "by --column score=NAME,NAME."
+            f"Leave out its rows{reversal}. If higher scores are better, name all columns of scores by --column "
+            "score=NAME,NAME."
         )
         raise import_error(self.source, f"{problem} {remedy}", slug="scores-direction")
 
@@ -801,8 +836,8 @@ class _TableReader:
         possible_losses = find_possible_losses(metrics) if len(metrics) <= MAX_METRICS else []
         if possible_losses:
             self.notes.append(
-                f"the highest values of {format_names(possible_losses)} rank first: if lower ones are better, change their sign, "
-                "or leave them out"
+                f"the highest values of {format_names(possible_losses)} rank first: if lower ones are better, subtract them from "
+                "their highest possible value, or leave them out"
             )
 
     def check_scores(self, name: str) -> None:
@@ -948,9 +983,9 @@ class _TableReader:
             self.notes.append(note)
 
     def mark_totals(self, models: NDArray[np.object_], items: NDArray[np.object_], values: Floats) -> Bools:
-        """Mark the scores whose model or item has a name such as "total", "average" or "std. dev.".
+        """Mark the scores whose model or item summarizes others: by a name such as "total" or "std. dev.", or by its scores.
 
-        Such a score summarizes several models or items, so it is not used. The names are added to the notes for the user.
+        Such a score is not used. The names are added to the notes for the user.
 
         models, items : ids of the model and of the item of each score, arrays (n_scores,)
         values : scores (n_scores,); NaN if missing
@@ -962,12 +997,40 @@ class _TableReader:
         import pandas as pd  # takes long to load
 
         totals = sorted({*self.find_totals(pd.unique(models).tolist()), *self.find_totals(pd.unique(items).tolist())})
-        if not totals:
-            return np.zeros(len(models), dtype=np.bool_)
         self.check_direction_of_averages({name: values[(models == name) | (items == name)] for name in totals})
-        self.notes.append(f"averages or other statistics not used: {', '.join(totals)}")
-        is_total = pd.Series(models).isin(totals) | pd.Series(items).isin(totals)
-        return is_total.to_numpy()
+        is_total = np.isin(models, totals) | np.isin(items, totals)
+
+        is_used = ~np.isnan(values) & ~is_total
+        summaries = self.find_summaries(models[is_used], items[is_used], values[is_used])
+        is_total |= np.isin(models, summaries) | np.isin(items, summaries)
+        if totals or summaries:
+            self.notes.append(f"averages or other statistics not used: {', '.join(sorted({*totals, *summaries}))}")
+        return is_total
+
+    def find_summaries(self, models: NDArray[np.object_], items: NDArray[np.object_], values: Floats) -> list[str]:
+        """Find models that summarize all other models on each item, and items that summarize all other items, by their scores.
+
+        Columns of scores that the user set are left out.
+
+        models, items : ids of the model and of the item of each score, arrays (n_scores,)
+        values : scores (n_scores,), without NaN
+
+        Returns the ids of the models and items.
+        """
+        import pandas as pd  # takes long to load
+
+        model_positions, model_ids = pd.factorize(models)
+        item_positions, item_ids = pd.factorize(items)
+        shape = (len(model_ids), len(item_ids))
+        score, _ = average_by_cell(model_positions, item_positions, values, shape=shape)
+
+        summaries: set[str] = set()
+        for scores, ids in ((score.T, model_ids), (score, item_ids)):
+            extremes = find_extremes(scores, ids.tolist())
+            other_positions = np.delete(np.arange(len(ids)), extremes)
+            aggregates = other_positions[find_aggregates(scores[:, other_positions])]
+            summaries.update(ids[[*extremes, *aggregates.tolist()]].tolist())
+        return sorted(summaries.difference(self.get_given_columns("score")))
 
     def find_totals(self, ids: Sequence[str]) -> list[str]:
         """Return the sorted ids that name averages or other statistics, without columns of scores that the user set."""

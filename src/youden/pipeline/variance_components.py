@@ -282,12 +282,12 @@ def _list_interval_components(
     if rate_variance > 0:
         rate_component = _without_interval(rate_variance)
         ratio = _compute_width_ratio(total - rate_variance / 2, total)
-        interval_components.append(
-            ComponentFacts("independent calls: false-positive rates", rate_component, width_change_if_doubled=ratio)
-        )
+        interval_components.append(ComponentFacts(RATES, rate_component, width_change_if_doubled=ratio))
     return interval_components
 
 
+RATES = "independent calls: false-positive rates"
+"""Name of the component of the false-positive rates."""
 PART_OF_CALLS = "of these"
 """Beginning of the names of components that are part of the calls, the component above them."""
 
@@ -371,7 +371,8 @@ def _summarize_components(
 
     If judges differ by more than agents do, the sentence states that instead.
 
-    interval_components : components that the intervals include; the first three are those of items, responses and calls
+    interval_components : components that the intervals include; the first three are those of items, responses and calls, and the
+        last one may be that of the false-positive rates
     error_variance : sum of the components that the intervals include
     judges : variance between judges; None if it is unknown
     n_items : number of items of the run
@@ -382,9 +383,14 @@ def _summarize_components(
             f"agents do, ± {judges.agent_variance**0.5:.3f}."
         )
 
-    item_component, response_component, call_component, *_ = interval_components
-    largest = max(item_component, response_component, call_component, key=_get_variance)
+    item_component, response_component, call_component = interval_components[:3]
+    rate_components = [component for component in interval_components if component.name == RATES]
+    largest = max(item_component, response_component, call_component, *rate_components, key=_get_variance)
     share = _get_variance(largest) / (error_variance or 1.0)  # 0 without any error
+    if largest in rate_components:
+        gain = _compute_gain_if_doubled(largest)
+        return f"Mostly the false-positive rates ({share:.0%}): twice the independent calls narrow the interval by {gain:.0%}."
+
     call_gain = _compute_gain_if_doubled(call_component)
     if largest is call_component:
         return (

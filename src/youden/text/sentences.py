@@ -8,7 +8,7 @@ capital letter counts as the end of a sentence.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 
 import regex
@@ -80,9 +80,9 @@ def describe_similar_names(names: Iterable[str]) -> str:
 
     listed_names = similar_names[:_MAX_VARIANTS]
     quoted_names = [repr(name) for name in listed_names]
-    n_different_looks = len({unicodedata.normalize("NFKC", quoted_name) for quoted_name in quoted_names})
-    if n_different_looks < len(listed_names):
-        # escape sequences show how names that look equal differ
+    # names with the same NFKC form look equal, for example "ﬁ" (one character) and "fi": show escape sequences for them
+    nfkc_forms = {unicodedata.normalize("NFKC", quoted_name) for quoted_name in quoted_names}
+    if len(nfkc_forms) < len(listed_names):
         quoted_names = [ascii(name) for name in listed_names]
     listed = ", ".join(quoted_names)
     ellipsis = ", …" if len(similar_names) > _MAX_VARIANTS else ""
@@ -114,22 +114,29 @@ def _simplify_name(name: str) -> str:
     return " ".join(unicodedata.normalize("NFKC", visible).casefold().split())
 
 
-def describe_empty_responses(n: int) -> str:
+def describe_empty_responses(n_by_agent: Mapping[str, int], *, max_shown: int = 12) -> str:
     """State that empty responses count as failures, and how to leave them out; an empty string if there are none.
 
     Parameters
     ----------
-    n : int
-        Number of empty responses.
+    n_by_agent : mapping of str to int
+        Number of empty responses by agent, for agents that have any.
+    max_shown : int, default 12
+        Maximum number of agents that are named: those with the most empty responses.
 
     Examples
     --------
-    >>> describe_empty_responses(12)
-    '12 empty responses count as failures; `empty: missing` in the config leaves them out'
+    >>> describe_empty_responses({"v1": 4, "v2": 8})
+    "12 empty responses ('v2': 8, 'v1': 4) count as failures; `empty: missing` in the config leaves them out"
     """
-    if not n:
+    if not n_by_agent:
         return ""
-    counted = format_count(n, "empty response", "counts as a failure", "count as failures")
+    n = sum(n_by_agent.values())
+    most_first = sorted(n_by_agent.items(), key=lambda agent_and_n: -agent_and_n[1])
+    numbers = ", ".join(f"'{agent}': {n_of_agent:,}" for agent, n_of_agent in most_first[:max_shown])
+    if len(most_first) > max_shown:
+        numbers += f" and {len(most_first) - max_shown:,} more agents"
+    counted = format_count(n, "empty response", f"({numbers}) counts as a failure", f"({numbers}) count as failures")
     return f"{counted}; `empty: missing` in the config leaves {'it' if n == 1 else 'them'} out"
 
 
@@ -179,8 +186,8 @@ def format_with_interval(
     digits : int, default 2
         Minimum number of digits after the decimal point. There are more if the two bounds would look equal.
     method : str, optional
-        Name of the method by which the interval was computed, which is not shown. If there is no interval, the text "none: "
-        and the reason, which is shown.
+        Method by which the interval was computed; it is not shown. If there is no interval, the text may begin with "none: ".
+        The reason that follows is shown.
 
     Examples
     --------
@@ -234,8 +241,8 @@ _MAX_RECOGNITION_DIGITS = 2
 def format_recognitions(*abilities: float) -> list[str]:
     """Format abilities as numbers of recognitions in 100 comparisons, as reports show them.
 
-    An ability of 0.61 becomes 61. A recognition is a pair of responses to the same item about which the judge answers yes. In 100
-    comparisons, it recognizes 61 pairs more than by chance.
+    An ability of 0.61 becomes 61: among 100 pairs of responses to the same item, the judge answers yes for 61 pairs more than
+    by chance. Each of these yes answers is a recognition.
 
     Parameters
     ----------

@@ -321,6 +321,13 @@ class Pool(ReadOnly):
         return int((self.all_present & (self.all_lengths == 0)).sum())
 
     @property
+    def n_empty_by_agent(self) -> dict[str, int]:
+        """Number of responses that are empty texts, over all repeats, by id of the agents that have any."""
+        n_by_row = (self.all_present & (self.all_lengths == 0)).sum(axis=1)
+        n_by_agent = n_by_row.reshape(-1, self.n_agents).sum(axis=0)
+        return {agent.id: int(n) for agent, n in zip(self.agents, n_by_agent, strict=True) if n}
+
+    @property
     def n_missing(self) -> int:
         """Number of cells without a response."""
         return int(self.present.size - self.present.sum())
@@ -350,7 +357,7 @@ class Pool(ReadOnly):
         if joined_texts is not None and joined_texts.isascii():
             contains_only_separators = joined_texts.count(SEPARATOR) == self.n_items - 1
             if contains_only_separators:
-                # one JSON string of all texts; replacing its separators by "," gives one string per text
+                # one JSON string contains all texts; orjson does not escape the separators, so "," can replace them
                 encoded = orjson.dumps(joined_texts.decode())
                 return b"[" + encoded.replace(SEPARATOR, b'","') + b"]"
         return _to_ascii_json(self.all_texts[row].tolist())

@@ -26,6 +26,7 @@ from youden.pipeline.judged_run import get_cost_account
 from youden.pipeline.planned_run import draw_run_plan
 from youden.pipeline.precision import PrecisionForecast
 from youden.text.printable import redact_location
+from youden.text.sentences import format_count
 from youden.types import Completion, Finding, Verdicts
 from youden.types.pool import Json, convert_to_json, or_none, plain_fields
 from youden.workflows.calibration_outcome import RULE, Bill, CalibrationDecision, Measures, compute_measures, decide
@@ -191,7 +192,7 @@ def calibrate(calibration: Calibration, options: JudgingOptions | None = None) -
     -------
     tuple of CalibratedJudge
         Error rates, costs and decision of each judge. They are also stored in `calibrations.json`, in the parent folder of
-        the run.
+        the run, unless it has a calibration of the same judge and pool with more calls.
 
     Raises
     ------
@@ -210,9 +211,16 @@ def calibrate(calibration: Calibration, options: JudgingOptions | None = None) -
     for experiment in calibration.experiments:
         result = run_experiment(experiment)
         judge = _summarize_judge(calibration.trials, experiment, result)
-        calibrated.append(judge)
         record = _make_record(calibration, result.result, judge.measures, judge.decision)
-        add_calibration(config.folder.parent, record)
+        stored_record = add_calibration(config.folder.parent, record)
+        if stored_record is not record:
+            calls = format_count(stored_record.n_calls, "call")
+            finding = Finding(
+                "calibration-kept",
+                f"The result of an earlier calibration ({calls}) is kept, because it is more precise.",
+            )
+            judge = replace(judge, warnings=(*judge.warnings, finding))
+        calibrated.append(judge)
     return tuple(calibrated)
 
 
@@ -372,9 +380,9 @@ def describe_judge(judge: CalibratedJudge, *, max_calls: int) -> list[str]:
 def _describe_faults(measures: Measures) -> list[str]:
     """Describe the faults of a judge that a calibration detects: position bias, intransitivity and nondeterminism.
 
-    A judge has a position bias if its answer depends on which text comes first. It is intransitive if it often answers that a
-    and b have the same source, and b and c, but not a and c: an open path. It is nondeterministic if it often changes its
-    answer to the same request.
+    A judge has a position bias if its answer depends on which text comes first. It is intransitive if it often answers a ~ b and
+    b ~ c, but not a ~ c, where a ~ b means that a and b have the same source. These answers are called an open path. It is
+    nondeterministic if it often changes its answer to the same request.
 
     measures : measures of the answers of the judge, with their intervals
 
@@ -402,7 +410,7 @@ def _describe_faults(measures: Measures) -> list[str]:
     if measures.retest_flips.value > 1 - _MIN_RETEST_AGREEMENT:
         faults.append(
             f"It is nondeterministic: {measures.retest_flips.value:.0%} of trials get another answer if the same request is "
-            "sent again. Set its temperature to 0, or plan more calls per agent."
+            "sent again. Set its temperature to 0. If it is 0 already, the server is nondeterministic: plan more calls per agent."
         )
     return faults
 
@@ -525,7 +533,7 @@ def _describe_required_calls(calls: int | None, *, max_calls: int) -> str:
 
     calls : total number of calls, including the calls already made. With this number, the calibration decides with a
         probability of .8 (the power), if the true rates equal the measured ones. None if the number is unreasonably large.
-    max_calls : largest number of calls for which the plan of the run has enough trials
+    max_calls : number of calls of the largest calibration that the trials of the run allow
     """
     if calls is None:
         return "More calls are unlikely to decide: a rate is too close to its bound."

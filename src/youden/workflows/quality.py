@@ -6,6 +6,7 @@ The ranking itself and its files do not change.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
@@ -101,7 +102,8 @@ def read_answers(
         Paths of tables of labels, or a data frame with the columns agent, item and a label. Labels of agents that are not in
         the run are ignored, with a note, but each file must label at least one agent of the run.
     label : str, optional
-        Column of the label, if the tables have several. Default for a DataFrame: "label".
+        Column of the label, if the tables have several. A table whose only column of labels is `label` need not have it, if
+        another table has it. Default for a DataFrame: "label".
     scale : (float, float), default (0, 1)
         Lowest and highest possible label. Labels are checked against it, but not rescaled.
 
@@ -131,8 +133,11 @@ def read_answers(
         pool_agents = folder.read_pool().agents
         tables = [open_labels(path, pool_agents, repeated=True) for path in _to_paths(labels)]
         rows, names = [], []
+        is_in_some_table = any(label in table.names for table in tables)
         for table in tables:
-            name = _find_label_column(table, label)
+            # a table of `youden label` has the column `label`, also if the user's own tables have another one
+            has_own_label = is_in_some_table and table.names == ("label",)
+            name = "label" if has_own_label else _find_label_column(table, label)
             names.append(name)
             _check_unit_label(table.unit_labels.get(name), scale)
             rows += _list_labels(table, name)
@@ -184,8 +189,6 @@ def _read_labels_of_frame(
     frame: pd.DataFrame, agent_ids: Sequence[str], *, label: str, scale: tuple[float, float] | None
 ) -> list[_Label]:
     """Read labels from a data frame with one row per label and the columns agent, item and `label`.
-
-    Rows without a label are left out.
 
     agent_ids : ids of the agents of the run
     label : column of the labels
@@ -324,15 +327,20 @@ def _check_labels_fit_scale(values: Sequence[float], low: float, high: float) ->
     values : the labels, at least one
     low, high : lowest and highest possible label
 
-    Raises ConfigError [quality-scale] if a label is below `low` or above `high`, if `low` is not below `high`, or if all
-    labels are fractions and the scale is from 0 to 10 or wider.
+    Raises ConfigError [quality-scale] if a label is below `low` or above `high`, or if `low` is not below `high` or one of them
+    is infinite. The error is also raised if all labels are from 0 to 1, not only 0 and 1, and the scale begins at 0 and ends at
+    10 or above. Such labels are probably percentages that a spreadsheet stores as fractions, such as 0.8 for 80%.
     """
-    is_scale_valid = low < high
-    values_outside = [value for value in values if not low <= value <= high]
-    if values_outside or not is_scale_valid:
-        example = values_outside[0] if values_outside else values[0]
+    if not -math.inf < low < high < math.inf:
         raise ConfigError(
-            f"The labels do not fit the scale from {low:g} to {high:g}: got {example:g}. Set the "
+            f"The scale must be two finite numbers, the lower one first: got {low:g},{high:g}. Set the lowest and the highest "
+            "possible label, such as --scale 1,5; if low labels are the best, change the sign of the labels and of the scale.",
+            slug="quality-scale",
+        )
+    values_outside = [value for value in values if not low <= value <= high]
+    if values_outside:
+        raise ConfigError(
+            f"The labels do not fit the scale from {low:g} to {high:g}: got {values_outside[0]:g}. Set the "
             "lowest and the highest possible label, such as --scale 1,5.",
             slug="quality-scale",
         )
@@ -509,9 +517,11 @@ def describe_quality(facts: QualityFacts) -> Iterator[str]:
     yield _describe_regression(facts.regression)
     if facts.regression.equivalent_labels > facts.n_labels:
         yield (
-            f"Without ability, about {facts.regression.equivalent_labels:,} labels would be needed for the precision of "
+            f"Label means alone would need about {facts.regression.equivalent_labels:,} labels for the precision of "
             f"{facts.n_labels:,}."
         )
+        if facts.regression.slope == 0:
+            yield "The slope is 0, so the gain comes from shrinkage towards the mean of all agents, not from ability."
     outliers = [
         f"{row.agent} (predicted {row.predicted:.2f}, labels {row.label_mean:.2f})"
         for row in facts.agents

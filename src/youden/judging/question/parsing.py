@@ -28,7 +28,7 @@ from youden.types.pool import Json
 
 Decision = Literal["text", "json", "logprobs"]
 
-PARSERS: Mapping[Decision, str] = {"text": "label/2", "json": "json/2", "logprobs": "logprobs/2"}
+PARSERS: Mapping[Decision, str] = {"text": "label/3", "json": "json/2", "logprobs": "logprobs/3"}
 MAX_TOKENS: Mapping[Decision, int] = {"text": 8, "json": 32, "logprobs": 1}
 TOP_LOGPROBS = 5
 
@@ -357,9 +357,9 @@ def _find_answer_label(
 
     Returns the label and "answered", or None and the reason why there is no label.
     """
-    label = None if answer is None else _find_exact_label(answer, labels, decision)
-    if label is not None:
-        return label, "answered"
+    exact_label = None if answer is None else _find_exact_label(answer, labels, decision)
+    if exact_label is not None:
+        return exact_label, "answered"
 
     if completion.refusal or completion.finish_reason == "content_filter":
         return None, "refused"
@@ -369,9 +369,10 @@ def _find_answer_label(
         return None, "truncated"
 
     # the reply is complete: search its text for a label
-    if decision != "json":
-        label = find_label(answer, labels)
-    return label, "unparsed" if label is None else "answered"
+    found_label = None if decision == "json" else find_label(answer, labels)
+    if found_label is None:
+        return None, "unparsed"
+    return found_label, "answered"
 
 
 def _find_exact_label(answer: str, labels: tuple[str, ...], decision: Decision) -> str | None:
@@ -380,7 +381,7 @@ def _find_exact_label(answer: str, labels: tuple[str, ...], decision: Decision) 
     answer : text of the reply after its reasoning
     labels : labels that may be answered
     decision : requested form. "text": the whole answer is a label. "json": the answer is a JSON object that contains a label.
-        "logprobs": the model answers with one token, which may also be the beginning of a single label.
+        "logprobs": the answer is one token: a label, or a beginning that only one of the labels has.
 
     Returns the label, or None if the answer does not have this form.
     """
@@ -395,21 +396,26 @@ def _find_exact_label(answer: str, labels: tuple[str, ...], decision: Decision) 
 def find_label(text: str, labels: Collection[str]) -> str | None:
     """Find the label that a text without reasoning gives as its answer; None if that is not clear.
 
-    Letter case does not matter. If only one label occurs in the text, it is the answer. If several labels occur, the
-    answer is the label that is the whole first line or the whole last line. Punctuation and Markdown around a line are
-    ignored. If both lines are labels, they must be the same.
+    Letter case does not matter. If only one label occurs in the text, it is the answer, unless it is negated or an ordinary
+    word of a sentence wherever it occurs ("not the same", "no doubt"). If several labels occur, the answer is the label that is
+    the whole first line or the whole last line. Punctuation and Markdown around a line are ignored. If both lines are labels,
+    they must be the same.
 
     Examples
     --------
     >>> labels = {"YES": 1.0, "NO": 0.0}
     >>> find_label("Yes.", labels), find_label("Yes, there is no doubt", labels), find_label("**Yes**\\nNo doubt.", labels)
     ('YES', None, 'YES')
+    >>> find_label("No, they differ.", labels), find_label("There is no way to tell.", labels)
+    ('NO', None)
     """
     choices = tuple(labels)
     normalized_text = _normalize_characters(text)
-    occurring_labels = set(_iter_labels(normalized_text, choices))
-    if len(occurring_labels) == 1:
-        return occurring_labels.pop()
+    occurrences = list(_iter_labels(normalized_text, choices))
+    if len({label for label, _ in occurrences}) == 1:
+        label, _ = occurrences[0]
+        is_answer = any(_may_be_answer(label, match) for label, match in occurrences)
+        return label if is_answer else None
 
     lines = [line for line in normalized_text.splitlines() if _SURROUNDING_MARKS.sub("", line)]
     if not lines:
@@ -421,22 +427,59 @@ def find_label(text: str, labels: Collection[str]) -> str | None:
     return label_of_first_line if label_of_first_line == label_of_last_line else None
 
 
-def _iter_labels(text: str, labels: tuple[str, ...]) -> Iterator[str]:
-    """Yield the labels that occur as whole words in a text.
+def _iter_labels(text: str, labels: tuple[str, ...]) -> Iterator[tuple[str, re.Match[str]]]:
+    """Yield the labels that occur as whole words in a text, each with the match of its occurrence.
 
     text : text whose characters are normalized (`_normalize_characters`)
     labels : labels that may be answered
     """
+    # the pattern also matches numbers that are not labels, such as 0.5, so that the label 5 is not found within them
     for match in _compile_label_pattern(labels).finditer(text):
-        group_name = match.lastgroup  # "label" and the position of the label; None for a number that is not a label
+        group_name = match.lastgroup  # "label" and the position of the label, such as "label0"; None for a number
         if group_name is None:
             continue
         follows_mark = _is_combining_mark(text, match.start() - 1)
         precedes_mark = _is_combining_mark(text, match.end())
         is_part_of_word = follows_mark or precedes_mark
         if not is_part_of_word:
-            position = int(group_name.removeprefix("label"))
-            yield labels[position]
+            yield labels[int(group_name.removeprefix("label"))], match
+
+
+_NEGATION = re.compile(
+    r"""(?:\b(?:not|cannot|never|neither|hardly)|n['’]t)(?:[\s"“'‘*_]+\w+){0,3}[\s"“'‘*_]+\Z""", re.IGNORECASE
+)
+"""End of a text that negates the next word, such as "they are not the"; there is no other punctuation in between."""
+
+_NOUN_BEFORE_LABEL = re.compile(r"\b(?:response|answer|option|choice|candidate|assistant|text)\s+\Z", re.IGNORECASE)
+
+_CONTINUATIONS = {
+    "no": re.compile(
+        r"\s+(?!(?:they|these|those|the|it|this|that|both|there|because|since|as|i|we)\b)[^\W\d_]"
+    ),  # no doubt
+    "a": re.compile(r"\s+(?!(?:is|was|has|and|as|because|since|wins|gives|over)\b)[a-z]"),  # a hard question
+    "i": re.compile(r"\s+[a-z]|['’]"),  # I think
+    "first": re.compile(r",|\s+of\s+all\b"),  # First, both are correct
+    "second": re.compile(r","),
+}
+"""Continuations of sentences in which a label is an ordinary English word: a determiner, a pronoun, or the number of a reason."""
+
+
+def _may_be_answer(label: str, match: re.Match[str]) -> bool:
+    """Return whether an occurrence of a label in a text may be the judge's answer.
+
+    It is not if a word before it negates it, as in "they are not the same". A label that is also an ordinary English word is
+    not an answer if the sentence continues as in "no doubt" or "A hard question", unless the label is in capitals.
+    """
+    text_before = match.string[: match.start()]
+    if _NEGATION.search(text_before):
+        return False
+
+    continuation = _CONTINUATIONS.get(label.casefold())
+    if continuation is None or not continuation.match(match.string, match.end()):
+        return True
+    begins_sentence = text_before.strip()[-1:] in ("", ".", "!", "?", ":")
+    is_in_capitals = match[0].isupper() and not (len(label) == 1 and begins_sentence)  # I prefer A for its style
+    return is_in_capitals or bool(_NOUN_BEFORE_LABEL.search(text_before))  # response a gives the reason
 
 
 @lru_cache(maxsize=256)
