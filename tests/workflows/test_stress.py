@@ -20,7 +20,6 @@ from wire_server import Reply, WireServer, running, same_item
 from youden import make_plan, read_pool
 from youden.data.importers.peer_prediction import import_agents
 from youden.data.pools.pool_reader import write_pool
-from youden.errors import ConfigError
 from youden.report.charts import vega
 from youden.streams import standalone_stream
 from youden.types import INDEPENDENT, PAIRED, Agent, Pool

@@ -155,7 +155,8 @@ def _print_comparison_of_preferences(folders: Sequence[RunFolder], *, as_json: b
     same item (information). If the runs ask different questions, they are compared as two instruments: different methods that
     measure the same agents.
     """
-    from youden.study.preference_judges import PreferenceJudgesStudy, compare_with_preferences
+    from youden.study.comparison import compare_with_preferences
+    from youden.study.preference_judges import PreferenceJudgesStudy
     from youden.types.pool import plain_fields
 
     study = compare_with_preferences(folders)

@@ -16,7 +16,6 @@ from youden.pipeline.recommendation import read_recommendation
 from youden.stats.base.metrics import Metric
 from youden.stats.judges.cell_agreement import krippendorff_alpha
 from youden.study.agreement import OrderComparison, describe_recommendations
-from youden.study.instruments import InstrumentsStudy, compare_instruments
 from youden.study.judge_shifts import correlation
 from youden.study.judged_runs import read_ranked_agents
 from youden.text.sentences import format_rank_range, format_with_interval
@@ -95,37 +94,6 @@ class PreferenceJudgesStudy:
             table_rows.append(cells)
         headings = [self.runs[0], "ranks", self.runs[1], "ranks"]
         return make_table("Two runs by preference", ["agent"], headings, table_rows)
-
-
-def compare_with_preferences(folders: Sequence[RunFolder]) -> PreferenceJudgesStudy | InstrumentsStudy:
-    """Compare two runs, at least one of which asks for preferences.
-
-    Parameters
-    ----------
-    folders : sequence of RunFolder
-        Two fitted runs, in any order.
-
-    Returns
-    -------
-    PreferenceJudgesStudy or InstrumentsStudy
-        Result of `compare_preference_runs` if both runs ask for preferences, otherwise of `compare_instruments`.
-
-    Raises
-    ------
-    RunFolderError
-        [compare-preferences]: if there are not exactly two runs, or if they have fewer than 3 agents in common. Errors with other
-        slugs: if a file is missing or damaged.
-    """
-    if len(folders) != 2:
-        raise RunFolderError(
-            f"A comparison with preferences needs exactly two runs: got {len(folders)}. Pass one or two runs with `question: "
-            "preference`.",
-            slug="compare-preferences",
-        )
-    first, second = folders
-    if first.asks_preference and second.asks_preference:
-        return compare_preference_runs(first, second)
-    return compare_instruments(first, second)
 
 
 def compare_preference_runs(first: RunFolder, second: RunFolder) -> PreferenceJudgesStudy:
