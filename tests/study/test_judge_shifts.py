@@ -79,7 +79,9 @@ def test_judges_that_always_agree_have_an_interval_of_positive_width() -> None:
     assert not_none(own.low) < -0.003
     assert not_none(own.high) > 0.003
     assert min(agent.high - agent.low for agent in shifts.agents) > 0.02
-    assert "ρ of these agents is predicted as 1.00 (no interval: the shared answers allow no other order)." in words(shifts)
+    assert "ρ of these agents is predicted as 1.00 (no interval: the shared answers allow no other order)." in words(
+        shifts
+    )
 
 
 def test_without_a_preference_none_is_reported() -> None:
