@@ -283,12 +283,12 @@ def _list_interval_components(
     if rate_variance > 0:
         rate_component = _without_interval(rate_variance)
         ratio = _compute_width_ratio(total - rate_variance / 2, total)
-        interval_components.append(
-            ComponentFacts("independent calls: false-positive rates", rate_component, width_change_if_doubled=ratio)
-        )
+        interval_components.append(ComponentFacts(RATES, rate_component, width_change_if_doubled=ratio))
     return interval_components
 
 
+RATES = "independent calls: false-positive rates"
+"""Name of the component that comes from the estimated false-positive rates."""
 PART_OF_CALLS = "of these"
 """Beginning of the names of components that are part of the calls, the component above them."""
 
@@ -393,9 +393,10 @@ def _summarize_components(
             f"Mostly too few calls ({share:.0%}): twice as many on these items narrow the interval by {call_gain:.0%}."
         )
 
-    call_effect = "more calls on these items change nothing"
-    if call_gain >= 0.05:
-        call_effect = f"twice the calls on these items narrow it by {call_gain:.0%}"
+    call_effect = f"twice the paired calls on these items narrow it by {call_gain:.0%}"
+    rate_gains = [_compute_gain_if_doubled(component) for component in interval_components if component.name == RATES]
+    if rate_gains:
+        call_effect += f", twice the independent calls by {rate_gains[0]:.0%}"
     if largest is item_component:
         n_added = 3 * n_items  # four times as many items halve the interval
         return f"Mostly the items ({share:.0%}): {n_added} more of them halve the interval; {call_effect}."

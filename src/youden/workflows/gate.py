@@ -42,6 +42,8 @@ from youden.workflows.quality import LabelledAnswers, add_quality_comparison
 MARGIN = 0.05
 _CONDITIONAL_POWER = 0.9
 """Conditional power of the recommended calls; `benchmarks/gate.py` counts how often they do decide."""
+_MIN_RATE_SHARE = 0.1
+"""Share of the false-positive rates in the variance of a difference from which more independent calls are recommended."""
 _ITEM_GRID = np.unique(np.geomspace(MIN_ITEMS, 10**6, 500).astype(np.int64))
 
 
@@ -61,6 +63,9 @@ class RequiredCalls:
         on them; and the conditional power after every comparison on the present items, None if none is left.
     items_at_current_difference : int or None
         Items at which the present difference decides if it does not change.
+    independent_calls : int or None
+        Number of independent calls of a new run that halves the standard errors of the false-positive rates. None if calls
+        on these items are enough, or if the rates account for less than a tenth of the variance of the difference.
     """
 
     calls: int | None = None
@@ -68,6 +73,7 @@ class RequiredCalls:
     items: int | None = None
     conditional_power: float | None = None
     items_at_current_difference: int | None = None
+    independent_calls: int | None = None
 
 
 @dataclass(frozen=True)
@@ -395,6 +401,7 @@ def _evaluate_difference(
         n_items=answers.n_items,
         margin=margin,
         usd=answers.usd_per_call,
+        n_independent=answers.n_independent,
     )
 
 
@@ -505,6 +512,7 @@ def evaluate_agent(
     n_items: int,
     margin: float,
     usd: float | None,
+    n_independent: int = 0,
 ) -> GateResult:
     """Test whether an agent is better, worse or no worse than the baseline at one interim analysis.
 
@@ -525,6 +533,8 @@ def evaluate_agent(
         Largest deficit that counts as no worse, above 0, in the unit of the difference.
     usd : float or None
         Price of a call in USD, None if it is unknown.
+    n_independent : int, default 0
+        Number of independent trials of the run, from which the false-positive rates are estimated.
 
     Returns
     -------
@@ -570,7 +580,9 @@ def evaluate_agent(
     required = None
     if decision.outcome == "undecided":
         next_alpha = alpha_at_analysis(analysis.analysis + 1, n_comparisons=n_compared)
-        required = _compute_required_calls(forecast, n_items=n_items, margin=margin, alpha=next_alpha, usd=usd)
+        required = _compute_required_calls(
+            forecast, n_items=n_items, margin=margin, alpha=next_alpha, usd=usd, n_independent=n_independent
+        )
     return replace(
         result,
         outcome=decision.outcome,
@@ -582,7 +594,13 @@ def evaluate_agent(
 
 
 def _compute_required_calls(
-    forecast: DifferenceForecast, *, n_items: int, margin: float, alpha: float, usd: float | None
+    forecast: DifferenceForecast,
+    *,
+    n_items: int,
+    margin: float,
+    alpha: float,
+    usd: float | None,
+    n_independent: int,
 ) -> RequiredCalls:
     """Compute how many calls the next analysis needs for a decision, or how many items, if no number of calls suffices.
 
@@ -593,6 +611,7 @@ def _compute_required_calls(
     margin : the new agent counts as no worse than the baseline if it is worse by at most this difference
     alpha : type I error rate of the next analysis
     usd : price of a call in USD; None if unknown
+    n_independent : number of independent trials of the run, from which the false-positive rates are estimated
     """
     power_by_calls = _compute_conditional_power(
         forecast.difference, forecast.remaining, forecast.n_items, margin=margin, alpha=alpha
@@ -604,10 +623,14 @@ def _compute_required_calls(
         total_usd = None if usd is None else usd * n_calls
         return RequiredCalls(calls=n_calls, usd=total_usd)
 
+    # a standard error is proportional to 1/√calls, so that four times as many halve it
+    rate_variance = forecast.difference.rate_variance
+    has_relevant_rates = rate_variance > 0 and rate_variance >= _MIN_RATE_SHARE * forecast.difference.total_variance
     return RequiredCalls(
         items=_compute_required_items(forecast, n_items=n_items, margin=margin, alpha=alpha),
         conditional_power=float(power_by_calls.max()) if len(power_by_calls) else None,
         items_at_current_difference=required_n_items(forecast.difference, margin=margin, alpha=alpha),
+        independent_calls=4 * n_independent if n_independent and has_relevant_rates else None,
     )
 
 

@@ -159,21 +159,28 @@ def _describe_required_items(required: RequiredCalls, *, is_imported: bool) -> s
     required : numbers of items that are needed, and the conditional power if all comparisons on the present items are made
     is_imported : whether the run was imported, so that no calls can be added
 
-    Returns two or three sentences: the reason; the number of items; and the number of items that is enough if the true
+    Returns two to four sentences: the reason; the number of items; the number of independent calls that halves the standard
+    errors of the false-positive rates, if they matter; and the number of items that is enough if the true
     difference equals the estimate, if there is such a number.
     """
     if required.conditional_power is not None:
         reason = (
-            "Even with all possible comparisons on these items, the conditional power is only "
+            "Even with all possible paired comparisons on these items, the conditional power is only "
             f"{required.conditional_power:.0%} in the least favourable case"
         )
     elif is_imported:
         reason = "An imported run cannot be extended"
     else:
-        reason = "Every comparison on these items has been made"
+        reason = "Every paired comparison on these items has been made"
 
     addition = f"about {required.items:,} items" if required.items else "more items or independent trials"
     message = f"{reason}. A conditional power of 90% needs {addition}, or a wider margin."
+    if required.independent_calls is not None:
+        message += (
+            " More independent comparisons on these items also narrow the interval: a new run with `calls: 100%` and "
+            f"`independent: pooled:{required.independent_calls}` halves the standard errors of the false-positive rates and "
+            "reuses the stored answers."
+        )
     if not required.items_at_current_difference:
         return message
 
