@@ -294,6 +294,14 @@ def test_an_undecided_gate_states_the_independent_calls_that_reduce_a_large_erro
     assert stated == {0.0002: 1000, 0.0001: None}
 
 
+def test_a_wider_margin_than_in_an_earlier_analysis_is_reported(tmp_path: Path) -> None:
+    run = write(tmp_path / "run", world(), calls=2000)
+    for margin, is_wider in ((0.05, False), (0.05, False), (0.1, True), (0.04, False), (0.05, True)):
+        text = render_markdown(gate_run(run, ["a0"], baseline="a1", margin=margin))
+        assert ("Warning: the margin" in text) == is_wider
+    assert "repeat the gate with --margin 0.04" in text
+
+
 def test_conditional_power_uses_the_degrees_of_freedom_after_the_calls() -> None:
     difference = ConservativeDifference(
         0.0, 0.0034, 56, 56.0, 0.0, 0.0034, rate_variance=0.0006, rate_df=2, rates_improve=False

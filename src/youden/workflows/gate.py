@@ -9,11 +9,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from numbers import Real
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 
-from youden.data.folder.run_files import GATES_FILE, GateLedger, read_ledger, write_ledger
+from youden.data.folder.run_files import GATES_FILE, GateLedger, GateQuantity, read_ledger, write_ledger
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import InputError
 from youden.pipeline.abilities import SELF_RANKING
@@ -95,6 +94,8 @@ class GateResult:
         two agents.
     required, reason : RequiredCalls or None, str
         Calls that would decide an "undecided" result; reason why nothing can be decided, else empty.
+    smaller_margin : float or None
+        Smallest margin of earlier analyses of the two agents, if it is smaller than the margin of this analysis.
     """
 
     agent: str
@@ -107,6 +108,7 @@ class GateResult:
     n_items: int
     required: RequiredCalls | None
     reason: str = ""
+    smaller_margin: float | None = None
 
 
 @dataclass(frozen=True)
@@ -145,7 +147,7 @@ class Gate:
     choice: ChoiceFacts | None = None
     recommendation: Recommendation | None = None
     calibration: str | None = None
-    by: Literal["ability", "quality"] = "ability"
+    by: GateQuantity = "ability"
     ranking: str = ""
     label_notes: tuple[str, ...] = ()
 
@@ -354,9 +356,13 @@ def gate_run(
     facts = folder.read_facts()
     if not labels:
         rows = [_withdraw_unsupported_outcome(row, facts) for row in rows]
+    by: GateQuantity = "quality" if labels else "ability"
+    rows = [replace(row, smaller_margin=_find_smaller_margin(recorded, row, baseline, margin, by)) for row in rows]
     for row in rows:
         if row.low is not None:
-            recorded = recorded.with_analysis(row.agent, baseline, answers=answers.digest, target=target)
+            recorded = recorded.with_analysis(
+                row.agent, baseline, answers=answers.digest, margin=margin, by=by, target=target
+            )
     write_ledger(path, recorded)
     return Gate(
         folder=str(folder.path),
@@ -371,10 +377,18 @@ def gate_run(
         choice=None if labels else facts.choice,
         recommendation=None if labels else read_recommendation(folder),
         calibration=folder.calibration,
-        by="quality" if labels else "ability",
+        by=by,
         ranking=facts.ranking,
         label_notes=labels.notes if labels else (),
     )
+
+
+def _find_smaller_margin(
+    recorded: GateLedger, row: GateResult, baseline: str, margin: float, by: GateQuantity
+) -> float | None:
+    """Return the smallest margin of earlier analyses of an agent if it is below `margin`, otherwise None."""
+    earlier = recorded.get_smallest_margin(row.agent, baseline, by=by)
+    return earlier if earlier is not None and earlier < margin else None
 
 
 def _evaluate_difference(

@@ -254,7 +254,7 @@ def describe_gate(gate: Gate) -> Iterator[str]:
 
 
 def describe_run(gate: Gate) -> tuple[str, ...]:
-    """Describe the run of a gate: the calibration of its judge, and the agents that the run recommends.
+    """Describe the run of a gate: wider margins than before, the calibration of its judge, and the recommended agents.
 
     Parameters
     ----------
@@ -264,10 +264,17 @@ def describe_run(gate: Gate) -> tuple[str, ...]:
     Returns
     -------
     tuple of str
-        The calibration of the judge, if one is stored; the recommendation of the run, if there is one; and the notes on labels.
-        A run of self-trials recommends nothing.
+        A warning for each agent that was tested with a smaller margin before; the calibration of the judge, if one is stored;
+        the recommendation of the run, if there is one; and the notes on labels. A run of self-trials recommends nothing.
     """
-    lines = [gate.calibration] if gate.calibration else []
+    lines = [
+        f"Warning: the margin {gate.margin:g} is wider than that of an earlier analysis of {row.agent} against {gate.baseline}, "
+        f"{row.smaller_margin:g}. A margin must not be chosen by its result: repeat the gate with --margin "
+        f"{row.smaller_margin:g}."
+        for row in gate.agents
+        if row.smaller_margin is not None
+    ]
+    lines += [gate.calibration] if gate.calibration else []
     if gate.recommendation is not None and not gate.is_of_self_consistency:
         lines.append(f"Among all agents of the run, independently of this gate: {gate.recommendation.text}")
     lines += [f"labels: {note}" for note in gate.label_notes]
