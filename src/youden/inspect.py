@@ -9,6 +9,7 @@ Nothing here needs labels: other scorers of a task are ignored.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
@@ -133,18 +134,20 @@ def keep_response(text: Callable[[TaskState], str] | None = None) -> Scorer:
     """
     from inspect_ai.scorer import Score, Target, mean, scorer
 
+    extract_text = text or attrgetter("output.completion")
+
     def make_scorer() -> Scorer:
-        """Make the scorer. Inspect registers this function, and calls it to make a scorer."""
+        """Make the scorer. The framework Inspect keeps this function in its registry of scorers."""
 
         async def store_response(state: TaskState, target: Target) -> Score:
-            response = state.output.completion if text is None else text(state)
+            response = extract_text(state)
             has_response = bool(response.strip())
             return Score(value=int(has_response), answer=response)
 
         return store_response
 
-    add_to_registry = scorer(metrics=[mean()], name=SCORER_NAME)
-    make_registered_scorer = add_to_registry(make_scorer)
+    register = scorer(metrics=[mean()], name=SCORER_NAME)  # a decorator of functions that make scorers
+    make_registered_scorer = register(make_scorer)
     response_scorer: Scorer = make_registered_scorer()
     return response_scorer
 

@@ -285,7 +285,7 @@ class ProgressBar:
     def _redraw(self, tally: Tally) -> None:
         """Display the counts as a bar, as the output of a notebook, or as a plain line."""
         self._last_redraw = self._clock()
-        self._line_interval = min(2 * self._line_interval, MAX_PLAIN_INTERVAL_SECONDS)
+        self._line_interval = min(2 * self._line_interval, MAX_PLAIN_INTERVAL_SECONDS)  # used only for plain lines
         if self._bar is not None and self._task is not None:
             self._bar.update(self._task, completed=tally.done, description=self._format_line(tally))
         elif self._notebook_output is not None:

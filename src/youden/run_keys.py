@@ -186,7 +186,7 @@ class RunKeys:
         FromOne | str | None,
         Key(
             "Budget: a number of calls (4000), a percentage of the dense calls (5%), or the mean number of paired trials per "
-            "agent (450/agent). The option replaces the budget of the config.",
+            "agent (450/agent). The option replaces `calls` of the config.",
             BUDGETS,
             _PLAN,
             default="that of the config, else of the design",

@@ -157,6 +157,15 @@ def test_a_long_error_is_truncated_and_keeps_its_slug(youden: Youden, tmp_path: 
     assert ended.err.rstrip().endswith("]")
 
 
+def test_a_long_error_keeps_its_beginning_and_its_remedy(youden: Youden) -> None:
+    Path("judges").mkdir()
+    for number in range(60):
+        Path(f"judges/my-own-judge-{number}.yaml").write_text("backend: lexical", encoding="utf-8")
+    ended = youden("doctor", "unlike-any-other")
+    assert "error: There is no judge called 'unlike-any-other'. Known:" in ended.err
+    assert ended.err.rstrip().endswith("or a model with its provider, such as openai/gpt-4o. [unknown-judge]")
+
+
 def test_ids_with_control_characters_are_one_line_and_lost_items_are_named(youden: Youden, tmp_path: Path) -> None:
     rows = [{"agent": f"a{i}", "item": f"q{j}" + "\n" * (j == 3), "text": "t"} for i in range(3) for j in range(4)]
     (tmp_path / "x.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")

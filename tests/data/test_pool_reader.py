@@ -256,6 +256,11 @@ def test_ids_that_differ_in_every_row_are_refused_before_memory_runs_out(tmp_pat
     refused(write_csv(tmp_path / "p.csv", "agent,item,text\n" + rows), "15000 agents × 15000 items", "pool-size")
 
 
+def test_the_remedy_for_wrong_columns_names_the_whole_path(tmp_path: Path) -> None:
+    path = write_csv(tmp_path / "my pool.csv", "question,answer\nq,a\n")
+    refused(path, f"run `youden init '{path}'` to detect the columns")
+
+
 def test_a_path_that_is_no_pool_is_refused_with_the_accepted_forms(tmp_path: Path) -> None:
     refused(tmp_path / "nowhere", "nowhere", "pool-not-found")
     refused(tmp_path, "no agents.jsonl, no items.jsonl, no responses.jsonl")

@@ -52,6 +52,34 @@ def transposed_tsv(folder: Path) -> Path:
     return write(folder, "transposed.tsv", "Task\ta\tb\nx\t.9\t.8\ny\t.5\t.75\nz\t.25\t.125\n")
 
 
+def shuffled_index(folder: Path) -> Path:
+    return write(folder, "index.csv", ",Model,x,y,z\n17,a,.9,.5,.25\n4,b,.8,.75,.125\n")
+
+
+def index_of_unnamed_rows(folder: Path) -> Path:
+    rows = "__index_level_0__,task,a,b\n9,x,.9,.8\n2,y,.5,.75\n5,z,.25,.125\n"
+    return write(folder, "index_level.csv", rows)
+
+
+def index_of_long_rows(folder: Path) -> Path:
+    lines = [f"{9 - row},{model},{item},{score}" for row, ((model, item), score) in enumerate(CELLS.items())]
+    return write(folder, "long_index.csv", "\n".join(["index,model,task,score", *lines]))
+
+
+def index_of_each_file(folder: Path) -> list[Path]:
+    files = {"a": "0,x,.9\n1,y,.5\n2,z,.25\n", "b": "0,z,.125\n1,x,.8\n2,y,.75\n"}
+    return [write(folder, f"{model}.csv", f"index,task,score\n{rows}") for model, rows in files.items()]
+
+
+def id_of_each_model(folder: Path) -> Path:
+    return write(folder, "model_ids.csv", "id,uuid,Model,x,y,z\n17,m-1,a,.9,.5,.25\n4,m-2,b,.8,.75,.125\n")
+
+
+def id_of_each_row(folder: Path) -> Path:
+    lines = [f"log-{row},{model},{item},{score}" for row, ((model, item), score) in enumerate(CELLS.items())]
+    return write(folder, "long_ids.csv", "\n".join(["id,model,task,score", *lines]))
+
+
 def percent_strings(folder: Path) -> Path:
     return write(folder, "percent.csv", "Model,x,y,z\na,90%,50 %,25%\nb,80%,75%,12.5%\n")
 
@@ -173,6 +201,12 @@ READ: dict[Callable[[Path], Path | list[Path]], dict[tuple[str, str], float]] = 
     transposed_tsv: CELLS,
     percent_strings: CELLS,
     rank_column: CELLS,
+    shuffled_index: CELLS,
+    index_of_unnamed_rows: CELLS,
+    index_of_long_rows: CELLS,
+    id_of_each_row: CELLS,
+    index_of_each_file: CELLS,
+    id_of_each_model: CELLS,
     average_column: CELLS,
     total_row: CELLS,
     average_row_of_long_table: CELLS,

@@ -272,6 +272,7 @@ def test_judge_drift_is_reported_at_a_significance_level_of_one_percent(p_value:
     [
         (lambda: add_agents(first_plan(), MORE_AGENTS, calls=40), "extend-too-few-calls"),
         (lambda: add_calls(first_plan(), calls=7), "extend-too-few-calls"),
+        (lambda: add_calls(first_plan(), calls=1, focus=(1,)), "extend-too-few-calls"),
         (lambda: add_calls(make_plan(OLD, design="dense", holdout=0.0), calls=100), "extend-cell-design"),
         (lambda: add_calls(make_plan(OLD, design="dense", holdout=0.0), calls=100, focus=(1,)), "extend-exhausted"),
         (lambda: add_agents(make_plan(OLD, design="adaptive", calls=500), MORE_AGENTS), "extend-adaptive"),
@@ -280,6 +281,15 @@ def test_judge_drift_is_reported_at_a_significance_level_of_one_percent(p_value:
 def test_an_impossible_extension_is_refused_with_the_reason(grow: Callable[[], Plan], slug: str) -> None:
     with pytest.raises(PlanError, match=rf"\[{slug}\]"):
         grow()
+
+
+def test_the_remedy_for_exhausted_agents_to_focus_on_is_not_to_focus() -> None:
+    plan = add_calls(first_plan(), calls=100_000, focus=(1,))
+    with pytest.raises(
+        PlanError, match=r"these agents .* or add calls without agents to focus on\. \[extend-exhausted\]"
+    ):
+        add_calls(plan, calls=100, focus=(1,))
+    assert len(add_calls(plan, calls=100)) > len(plan)
 
 
 def test_calls_are_limited_to_all_possible_comparisons() -> None:

@@ -229,7 +229,8 @@ def test_calls_per_row_group_add_up_to_the_total_including_answers_of_other_runs
     n = len(result)
     seconds, usd = (np.where(rng.random(n) < 0.5, 0.0, rng.random(n)) for _ in range(2))
     keys = np.array([b"%064x" % number for number in rng.integers(n // 2, size=n)], dtype="S64")
-    tokens_in, tokens_out = (rng.integers(1, 99, n, dtype=np.int32) for _ in range(2))
+    has_tokens = rng.random(n) < 0.5
+    tokens_in, tokens_out = (has_tokens * rng.integers(1, 99, n, dtype=np.int32) for _ in range(2))
     result = replace(
         result,
         request_hash=keys,
@@ -243,6 +244,7 @@ def test_calls_per_row_group_add_up_to_the_total_including_answers_of_other_runs
     fit_run(folder)
     counted = not_none(folder.read_facts().calls)
     assert counted.n_reused == int(result.reused.sum()) > 0
+    assert not (result.reused & has_tokens).any(), "a free call of a batch has no duration and no cost"
     assert_nearly_equal(asdict(count_calls(result)), asdict(counted))
 
 

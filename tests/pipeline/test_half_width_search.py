@@ -14,7 +14,7 @@ from narrowing import not_none
 from small_pools import make_pool, starts_with
 from worlds import dense_world
 from youden import make_plan
-from youden.data.folder.run_config import RunConfig
+from youden.data.folder.run_config import RunConfig, load_run_config
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import write_pool
 from youden.errors import ConfigError, PlanError, RunFolderError
@@ -247,6 +247,18 @@ def test_plan_states_the_trials_for_a_half_width_and_the_half_width_of_its_trial
     assert "half-widths are forecast from the run's own answers" in " ".join(
         youden("plan", "w/config.yaml").err.split()
     )
+
+
+def test_calls_and_half_width_are_combined_whether_they_are_keys_or_options(youden: Youden, config: RunConfig) -> None:
+    write_config(Path("half-width.yaml"), pool=config.pool, judge="lexical", half_width=0.3)
+    write_config(Path("calls.yaml"), pool=config.pool, judge="lexical", calls=300)
+    youden("plan", "half-width.yaml", "--calls", "300", "--out", "first").well()
+    youden("plan", "calls.yaml", "--half-width", "0.3", "--out", "second").well()
+    budgets = [
+        (planned.calls, planned.half_width)
+        for planned in map(load_run_config, ["first/config.yaml", "second/config.yaml"])
+    ]
+    assert budgets == [(300, 0.3), (300, 0.3)]
 
 
 @pytest.mark.slow

@@ -201,6 +201,16 @@ def test_a_judge_that_cannot_answer_the_question_is_refused() -> None:
         with_question(asked, "information")
 
 
+def test_a_replay_of_preferences_needs_the_name_of_the_replayed_judge() -> None:
+    with pytest.raises(
+        ConfigError, match=r"Set `replay_of` to the judge whose answers the store contains\. \[question-judge\]"
+    ):
+        with_question(load_judge_config({"backend": "replay"}), "preference")
+    replay = with_question(load_judge_config({"backend": "replay", "replay_of": "gpt-4o-mini"}), "preference")
+    assert replay.replay_of is not None
+    assert replay.replay_of.loaded_prompt.name == "which-is-better"
+
+
 def test_answers_in_memory_are_ranked_as_by_a_fit_of_the_run(
     youden: Youden, server: WireServer, tmp_path: Path
 ) -> None:

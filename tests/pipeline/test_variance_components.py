@@ -33,8 +33,10 @@ def pool_of(n_repeats: int, *, n_agents: int = 8, n_items: int = 40) -> Pool:
     return Pool.from_repeats(pool.agents, pool.items, [pool.texts] * n_repeats, "simulated")
 
 
-def answers(plan: Plan, *, seed: int, items: float = 0.0, luck: float = 0.0, rest: float = 0.0) -> Verdicts:
-    """Answer with effects of these variances."""
+def answers(
+    plan: Plan, *, seed: int, items: float = 0.0, luck: float = 0.0, rest: float = 0.0, rate: float = 0.0
+) -> Verdicts:
+    """Answer with effects of these variances, and independent trials with yes at this rate."""
     rng = np.random.default_rng(seed)
     shape = plan.n_agents, plan.n_items
     asked = (plan.trials if plan.trials.first_repeat is not None else plan.trials.with_first_repeats()).columns()
@@ -44,7 +46,8 @@ def answers(plan: Plan, *, seed: int, items: float = 0.0, luck: float = 0.0, res
     for agent, repeat in (("first", "first_repeat"), ("second", "second_repeat")):
         who, which = asked[agent], asked[repeat] - 1
         answer = answer + ability[who] + own[who, plan.item] + chance[which, who, plan.item]
-    answer[plan.trial_type != PAIRED] = 0
+    is_independent = plan.trial_type != PAIRED
+    answer[is_independent] = rng.random(is_independent.sum()) < rate
     return Verdicts(plan, answer, answer, np.zeros(len(plan), np.int8), {"name": "simulated"})
 
 
@@ -171,7 +174,7 @@ def test_a_run_reports_its_variance_components_and_commands_for_the_unknown_ones
     assert output.code == 0
     assert "Mostly the items" in output.out
     assert "twice the paired calls on these items narrow it by" in output.out
-    assert "youden calibrate demo" in output.out
+    assert "youden calibrate RUN/config.yaml" in output.out
     refused = youden("study", "aa", "demo")
     assert refused.code == 2
     assert "[aa-repeats]" in refused.err
@@ -191,7 +194,8 @@ def test_the_report_shows_the_variance_components_of_its_fit(youden: Youden, min
     assert len(figure["frame"]["value"]) == sum(part.ability_variance is not None for part in result.components)
     assert result.summary in youden("report", "demo", "--format", "md").out.replace("\\", "")
     shutil.copytree(mine / "demo", mine / "again")
-    assert "the judge: another one of this kind. To measure it: youden rejudge demo" in html.unescape(text)
+    assert "the judge: another one of this kind. To measure it: youden rejudge RUN" in html.unescape(text)
+    assert "the judge, asked again. To measure it: youden calibrate RUN/config.yaml" in html.unescape(text)
     assert youden("study", "variance", "demo", "again").code == 0
     assert youden("report", "demo").code == 0
     assert "the judge: another one of this kind. To measure it" not in html.unescape(page.read_text(encoding="utf-8"))
@@ -206,7 +210,7 @@ def test_a_fit_of_many_comparisons_names_the_command_for_variance_components(
     assert not (mine / "demo" / "variance_components.json").exists(), "that of the fit before is not this one's"
     assert youden("report", "demo").code == 0
     page = mine / "demo" / "report.html"
-    assert "youden study variance demo" in page.read_text(encoding="utf-8")
+    assert "youden study variance RUN" in page.read_text(encoding="utf-8")
     assert youden("study", "variance", "demo").code == 0
     assert youden("report", "demo").code == 0
     assert "Mostly the items" in page.read_text(encoding="utf-8")
@@ -230,6 +234,7 @@ def test_components_of_few_agents_are_reported_without_an_interval(youden: Youde
         ({"items": 0.3, "rest": 0.02}, "Mostly the items"),
         ({"luck": 0.3, "rest": 0.02}, "Mostly the responses"),
         ({"items": 0.001, "rest": 0.5}, "Mostly too few calls"),
+        ({"items": 0.001, "rest": 0.001, "rate": 0.5}, "Mostly the false-positive rates"),
     ],
 )
 def test_the_summary_names_the_largest_variance_component(variances: dict[str, float], said: str) -> None:

@@ -96,6 +96,18 @@ def test_rows_without_a_number_or_name_are_no_labels(tmp_path: Path) -> None:
     assert (table.names, table.left_out) == (("acc",), ("", "note"))
 
 
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_the_index_of_a_table_saved_by_pandas_is_no_label(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"labels.{suffix}"
+    frame = pd.DataFrame({"agent": ["b", "a"], "acc": [0.5, 1]}, index=[7, 2])
+    if suffix == "csv":
+        frame.to_csv(path)
+        pd.read_csv(path).to_csv(path, index=False)  # the index becomes the column "Unnamed: 0"
+    else:
+        frame.to_parquet(path)
+    assert read_labels(path).names == ("acc",)
+
+
 @pytest.mark.parametrize(
     ("text", "slug", "says"),
     [

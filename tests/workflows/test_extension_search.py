@@ -93,7 +93,7 @@ def test_a_search_ends_at_the_maximum_regret_and_then_sends_no_request(
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--top", "1"], "an extension cannot consist of top"),
+        (["--top", "1"], "Set --calls N or --max-regret X."),
         (["--top", str(K + 2), "--calls", "50"], "selects all of them: got top"),
         (["--max-regret", "3"], "max-regret"),
     ],
@@ -105,6 +105,15 @@ def test_an_impossible_search_is_refused_before_a_call(
     ended = youden("extend", "best", "runs/r", *options)
     assert (ended.code, one_server.n_requests) == (2, asked), ended.err
     assert said in ended.err
+
+
+def test_the_next_step_of_a_run_that_reached_its_half_width_adds_rounds_to_it(youden: Youden) -> None:
+    write_config(Path("h.yaml"), pool="datasets/field-notes", half_width=0.2)
+    ended = youden("run", "h.yaml", "--out", "w").well()
+    assert "youden run w/config.yaml --half-width X" in " ".join(ended.err.split())
+    n_trials = len(RunFolder(Path("w")).read_plan())
+    youden("run", "w/config.yaml", "--half-width", "0.06").well()
+    assert len(RunFolder(Path("w")).read_plan()) > n_trials
 
 
 def test_the_next_step_of_a_run_that_is_a_search_is_a_command_that_works(youden: Youden) -> None:

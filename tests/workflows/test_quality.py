@@ -214,6 +214,8 @@ def test_grades_keep_their_scale_and_two_labels_of_a_response_count_once(run: Ru
         ("id,label\n1234,1\n", [], "labels-key"),
         ("agent,item,ok\nnobody,i1,1\n", [], "labels-unknown"),
         ("agent,item,ok\na0,i1,1\n", ["--scale", "1,1"], "quality-scale"),
+        ("agent,item,ok\na0,i1,1\n", ["--scale", "5,1"], "quality-scale"),
+        ("agent,item,ok\na0,i1,1\n", ["--scale", "0,inf"], "quality-scale"),
     ],
 )
 def test_unusable_labels_are_refused(  # noqa: PLR0917

@@ -210,11 +210,13 @@ def _format_invocation() -> str:
 
 
 def _print_error(message: str) -> None:
-    """Print an error message; if it is too long, cut it before its slug."""
+    """Print an error message; if it is too long, cut out its middle, because it ends with the remedy and the slug."""
+    message = mask_passwords(message)  # before a password may be cut in two
     slug = re.search(r" \[[\w-]+\]$", message)
     if slug is not None and len(message) > MAX_MESSAGE_CHARACTERS:
-        n_kept = MAX_MESSAGE_CHARACTERS - 60
-        message = f"{message[:n_kept]} … ({len(message) - n_kept:,} more characters){slug[0]}"
+        n_kept = (MAX_MESSAGE_CHARACTERS - 60) // 2
+        n_cut = len(message) - 2 * n_kept
+        message = f"{message[:n_kept]} … ({n_cut:,} more characters) … {message[-n_kept:]}"
     _print_message(f"error: {message}")
 
 

@@ -16,6 +16,7 @@ import click
 from youden.cli import options, output, progress, run_options
 from youden.cli.options import Number, SuggestingGroup
 from youden.cli.results import judges_tables
+from youden.errors import ConfigError
 from youden.project_store import usual_store
 from youden.text.printable import format_command, printable
 from youden.text.sentences import format_count
@@ -160,6 +161,11 @@ def best_command(top: int | None, max_regret: float | None, **arguments: Any) ->
     Each round queries the judge only about agents that may still be among the best, so each round has fewer agents. --max-cost
     limits the total cost of all rounds.
     """
+    if max_regret is None and arguments["calls"] is None:
+        raise ConfigError(
+            "A search needs an end: got neither --calls nor --max-regret. Set --calls N or --max-regret X.",
+            slug="extend-options",
+        )
     if top is None and max_regret is None:
         top = 1
     _extend_and_print(top=top, max_regret=max_regret, **arguments)

@@ -374,7 +374,7 @@ def _import_battles(
 @click.option(
     "--raw-cells", is_flag=True, help="In CSV, do not put an apostrophe before texts that a spreadsheet would evaluate."
 )
-@click.option("--organization", metavar="NAME", help="Organization that made the run; required by eee.")
+@click.option("--organization", metavar="NAME", help="Organization that made the run (eee). [default: not-stated]")
 @click.option(
     "--push",
     "repo",

@@ -54,7 +54,7 @@ def fit_command(
 
     An unfinished run is ranked by the answers so far, and marked as partial.
 
-    Writes scores.csv, scores_row.csv, holdout.csv, ranking.csv, items.csv, fit.json, signature.json and others, and
+    Writes scores.csv, scores_row.csv, ranking.csv, items.csv, fit.json, signature.json and others, and
     with --labels also labels.json, which measures how well the ranking agrees with the labels. A run by preference has no
     files of scores. A run of 10,000,000 trials or more gets rates.parquet only with --rates. The settings of the ranking,
     such as --target, are stored in the config of the run.
@@ -276,7 +276,7 @@ def _make_differences_table(study: JudgesStudy) -> Table:
     item_rows = [
         [item["item"], *(f"{format_decimal(value, 2)} SD" for value in item["difficulty"])] for item in study.items
     ]
-    return make_table("Largest differences", ["agent or item"], study.runs, [*agent_rows, *item_rows])
+    return make_table("Largest differences, by the refits", ["agent or item"], study.runs, [*agent_rows, *item_rows])
 
 
 def _make_shifts_table(shifts: JudgeShifts) -> Table:

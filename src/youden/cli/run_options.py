@@ -270,8 +270,6 @@ def _make_config_changes(overrides: Overrides) -> dict[str, Any]:
         changes["robust"] = False
     elif overrides.get("robust"):
         changes["trusted"] = []
-    if "calls" in overrides or "half_width" in overrides:
-        changes = {"calls": None, "half_width": None} | changes  # the key that is not set is reset
     return changes
 
 

@@ -34,6 +34,8 @@ _NO = ("false", "no", "fail", "failed", "incorrect", "wrong", "loss")
 _VALUE_BY_WORD = dict.fromkeys(_YES, 1.0) | dict.fromkeys(_NO, 0.0) | {"tie": 0.5}
 _SHEET_COLUMN = re.compile(r"id|shown_agent|prompt|text|other_\d+")
 """Columns of a table of `youden label` that contain no labels."""
+_PANDAS_INDEX = re.compile(r"__index_level_\d+__|Unnamed: \d+(\.\d+)*")
+"""Names that pandas gives to an index without a name."""
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
 _THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")
 
@@ -156,6 +158,8 @@ def _find_unit_labels(located_rows: Sequence[tuple[str, Mapping[str, object]]], 
 def _find_label_columns(path: Path, rows: Sequence[Mapping[str, object]]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Find the columns of a table that contain labels, which are all named columns with at least one number.
 
+    The index of a table saved by pandas counts as a column without a name.
+
     path : file of the table, for the error message
     rows : rows of the table, by name of the column
 
@@ -167,7 +171,8 @@ def _find_label_columns(path: Path, rows: Sequence[Mapping[str, object]]) -> tup
     columns = dict.fromkeys(name for row in rows for name in row)
     candidates = {name: [row.get(name) for row in rows] for name in columns if name not in _ID_COLUMNS}
 
-    labels = tuple(name for name, values in candidates.items() if name.strip() and _has_number(values))
+    names = [name for name in candidates if name.strip() and not _PANDAS_INDEX.fullmatch(name)]
+    labels = tuple(name for name in names if _has_number(candidates[name]))
     if not labels:
         listed = format_excerpt(", ".join(candidates)) if candidates else "none"
         raise import_error(

@@ -87,6 +87,10 @@ _ITEM_FACT = re.compile(
 """Normalized names of columns of numbers that describe items, such as their difficulty."""
 _MAX_RISING_SCORES = 5
 """Maximum number of rows in which scores may happen to be 1, 2, 3 and so on, like row numbers."""
+_ROW_LABEL = re.compile(
+    r"index|idx|index_level_\d+|level_0|column_1|unnamed_0(_\d+)*|row(_?(id|index|no|num|number|nr))?|nr|no|#"
+)
+"""Normalized names of columns that may number the rows, such as the index of a table saved by pandas."""
 _METRICS = {"metric", "metric_name", "measure", "filter"}
 
 
@@ -303,7 +307,7 @@ class _TableReader:
         """
         given_scores = self.get_given_columns("score")
         model_columns = self.choose_model_columns()
-        item_columns = self.choose_item_columns(has_models=bool(model_columns))
+        item_columns = self.choose_item_columns(model_columns)
         self.check_rows_are_named(model_columns, item_columns)
         name_columns = [*model_columns, *item_columns]
         is_long = bool(model_columns and item_columns)
@@ -530,19 +534,45 @@ class _TableReader:
             raise import_error(self.source, problem, slug="scores-columns")
         return best
 
-    def choose_item_columns(self, *, has_models: bool) -> list[str]:
+    def choose_item_columns(self, model_columns: Sequence[str]) -> list[str]:
         """Choose the columns that together name the items.
 
         Columns that the user set are chosen. If there are none, the columns whose names and values fit items are chosen. In a
-        table without a column of models, each row is an item, and the first of these columns is sufficient to name it.
+        table without a column of models, each row is an item, and the first of these columns is sufficient to name it. Columns
+        that number the rows are chosen only if there are no others.
 
-        has_models : whether the table has a column with the names of the models
+        model_columns : columns with the names of the models; empty if there are none
         """
         given_columns = self.get_given_columns("item")
         if given_columns:
             return given_columns
         possible_columns = [name for name in self.list_unassigned_columns() if self.may_be_item(name)]
-        return possible_columns if has_models else possible_columns[:1]
+        named_columns = [name for name in possible_columns if not self.numbers_rows(name)] or possible_columns
+        return self.omit_row_ids(named_columns, model_columns) if model_columns else named_columns[:1]
+
+    def omit_row_ids(self, item_columns: list[str], model_columns: Sequence[str]) -> list[str]:
+        """Leave out columns that number rows by their name, or have another value in each row, so that models share items.
+
+        They stay if the other columns do not distinguish the rows of a model. If all columns are left out, each row is a model.
+
+        item_columns : columns that may identify the items
+        model_columns : columns with the names of the models
+        """
+        other_columns = [name for name in item_columns if not _ROW_LABEL.fullmatch(normalize_name(name))]
+        shared_columns = [name for name in other_columns if not self.has_distinct_values(name)]
+        cell_ids = self.make_ids([*model_columns, *shared_columns])
+        are_cells_distinct = len(set(cell_ids)) == self.n_rows
+        return shared_columns if are_cells_distinct else item_columns
+
+    def has_distinct_values(self, name: str) -> bool:
+        """Return whether a column has another value in each row."""
+        return len(self.columns[name].unique_values) == self.n_rows
+
+    def numbers_rows(self, name: str) -> bool:
+        """Return whether a column numbers the rows: by its name, and by values that are distinct whole numbers."""
+        numbers = self.numbers[name]
+        are_whole = bool((numbers >= 0).all() and np.isfinite(numbers).all()) and not (numbers % 1).any()
+        return are_whole and self.has_distinct_values(name) and bool(_ROW_LABEL.fullmatch(normalize_name(name)))
 
     def may_be_item(self, name: str) -> bool:
         """Return whether a column may identify items: by its name, and by values that are texts or whole numbers."""
@@ -666,7 +696,7 @@ class _TableReader:
         return [name for name in other_columns if normalize_name(name) in _METRICS]
 
     def holds_no_scores(self, name: str) -> bool:
-        """Return whether a column holds ranks, row numbers, or other numbers that are not scores."""
+        """Return whether a column holds ranks, row numbers, ids, or other numbers that are not scores."""
         numbers = self.numbers[name]
         normalized_name = normalize_name(name)
         if _NO_SCORE.fullmatch(normalized_name):
@@ -674,6 +704,8 @@ class _TableReader:
             may_be_norwegian = normalized_name == "no" and bool((numbers[np.isfinite(numbers)] % 1).any())
             return not may_be_norwegian
         may_count_rows = len(numbers) > 2 and numbers[0] in (0, 1) and bool(np.isfinite(numbers).all())
+        if self.numbers_rows(name) or normalized_name == "id" or normalized_name.endswith("_id"):
+            return True
         if may_count_rows and bool((np.diff(numbers) == 1).all()):
             is_first_column = name == next(iter(self.columns))
             return is_first_column or len(numbers) > _MAX_RISING_SCORES  # three scores may be 1, 2 and 3

@@ -399,10 +399,11 @@ class CallCounts:
         )
 
     def _has_call(self, columns: Mapping[str, NDArray[Any]]) -> Bools:
-        """Return which rows have a call of their own, with a duration or a cost: bool array (n_rows,)."""
+        """Return which rows have a call of their own, with a duration, tokens or a cost: bool array (n_rows,)."""
         # an unknown cost, NaN, counts as a cost
         has_cost = np.nan_to_num(columns["usd"], nan=1.0) > 0 if "usd" in self._measured else False
-        return np.asarray((columns["seconds"] > 0) | has_cost)
+        has_tokens = columns["tokens_in"] > 0 if "tokens_in" in self._measured else False
+        return np.asarray((columns["seconds"] > 0) | has_tokens | has_cost)
 
 
 def _count_by_reason(counts: Positions) -> dict[str, int]:

@@ -72,7 +72,7 @@ def check_trust(configs: Iterable[JudgeConfig], environment: Mapping[str, str]) 
 
 
 def _make_judge(config: JudgeConfig, environment: Mapping[str, str], jury: Sequence[JudgeConfig]) -> Judge:
-    """Make the judge that sends requests to the server of a config, or to its several servers in turn.
+    """Make the judge that sends requests to the server of a config; if it has several servers, to each in turn (round robin).
 
     environment : environment variables, which may contain the API key
     jury : all judges of the jury, if the judge belongs to one, else empty
@@ -80,7 +80,7 @@ def _make_judge(config: JudgeConfig, environment: Mapping[str, str], jury: Seque
     Raises: ConfigError if the API key of a judge of the jury may not be sent to its server.
     """
     check_trust(jury, environment)
-    clients: dict[str, Judge] = {}  # by address
+    clients: dict[str, Judge] = {}  # by address of the server
     for server_config in config.servers:
         connection = server_config.connection(environment)
         clients[server_config.address] = make_calling_judge(server_config.backend, connection)

@@ -210,16 +210,16 @@ def _check_model(config: JudgeConfig, completion: Completion) -> Finding:
 
     completion : reply to the test request
     """
-    model = completion.model or "a model that does not report its name"
+    description = completion.model or "a model that does not report its name"
     if completion.fingerprint:
-        model += f" ({completion.fingerprint})"
+        description += f" ({completion.fingerprint})"
 
     # A host may add or omit the owner of a model, as in meta-llama/Llama-3.3-70B-Instruct, and may add a version.
     _, _, requested_name = (config.model or "").rpartition("/")
-    _, _, name = completion.model.rpartition("/")
-    if name.startswith(requested_name):
-        return _make_finding("model", "ok", f"{model} answers")
-    return _make_finding("model", "warning", f"requested {config.model}, but {model} answers")
+    _, _, answering_name = completion.model.rpartition("/")
+    if answering_name.startswith(requested_name):
+        return _make_finding("model", "ok", f"{description} answers")
+    return _make_finding("model", "warning", f"requested {config.model}, but {description} answers")
 
 
 def _check_parsing(config: JudgeConfig, completion: Completion) -> Finding:

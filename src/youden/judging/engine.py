@@ -116,10 +116,11 @@ class JudgedTrials:
         return len(self._plan)
 
     def iter_row_keys(self) -> Iterator[RowKey]:
-        """Yield row and request hash of every trial, in the order in which the trials are judged.
+        """Yield row and request hash of every trial, in the order in which the trials are judged, and keep the hashes.
 
         The last rows of a plan are independent trials. They are spread evenly over the rows before them, so that a run that
-        ends early, for example at its cost cap, has answers of both trial types.
+        ends early, for example at its cost cap, has answers of both trial types. Several processes that judge a plan begin at
+        different start positions.
         """
         n_trials = len(self._plan)
         paired_rows = np.flatnonzero(self._plan.trial_type == PAIRED)
@@ -128,7 +129,7 @@ class JudgedTrials:
         first_rows = self._iter_from_start_position(0, n_first_rows)
         last_rows = self._iter_from_start_position(n_first_rows, n_trials)
         for row, key in _insert_evenly(last_rows, n_last_rows, base=first_rows, n_base=n_first_rows):
-            self._request_hashes[row] = key
+            self._request_hashes[row] = key  # `read_answers` needs it
             yield row, key
 
     def _iter_from_start_position(self, begin: int, end: int) -> Iterator[RowKey]:
@@ -414,9 +415,8 @@ async def _run_calls(run: _Run, config: JudgeConfig, backend: Backend) -> Verdic
     """Send one HTTP request for each trial without a stored answer, concurrently, and return the verdicts.
 
     Several processes (workers) may send the requests of one run and share its store. The verdicts are therefore made from
-    the answers in the store, and not from the replies to this process. The API key is looked up when the first request is
-    to be sent, so that a run whose answers are all stored needs no key. If a signal stops the run, calls in flight have
-    `options.grace` seconds to end.
+    the answers in the store, and not from the replies to this process. A run whose answers are all stored needs no API key.
+    If a signal stops the run, calls in flight have `options.grace` seconds to end.
 
     run : plan, store, options, budget and log, which all judges of a jury share
     config : judge, whose prompt, parser and prices are used
@@ -461,7 +461,8 @@ async def _run_batches(run: _Run, config: JudgeConfig, backend: Backend, batchin
     store = _require_store(run.store, config)
     _check_single_server(config)
 
-    # the runner sends the requests of the trials, and the handler stores their outcomes
+    # The runner sends the requests of the trials with the provider's batch interface, which it makes when it needs one. It passes
+    # each outcome to the handler, which stores it and reports it to `trials`.
     trials = JudgedTrials(run, config.questions())
     outcome_handler = trials.make_outcome_handler(config, backend, store)
     make_provider = partial(_make_provider, run, config, store, batching)
@@ -499,8 +500,7 @@ def _make_provider(run: _Run, config: JudgeConfig, store: Store, batching: Batch
     store : store of the answers; if it is a file, the folder is next to it
     batching : how to send and poll batches
 
-    Raises: ConfigError [batch-place] if the folder is not known; ConfigError or JudgeError if an API key is missing or may not
-    be sent.
+    Raises: ConfigError [batch-place] if the folder is not known; the errors of an API key that is missing or may not be sent.
     """
     provider_name = config.batch_provider or config.backend
     if provider_name == FOLDER:
@@ -530,9 +530,9 @@ def _make_verdicts(
 ) -> Verdicts:
     """Convert answers to verdicts, with costs and with findings (messages for the user) about the answers.
 
-    The store keeps the costs of all invocations of a run under its cost account. If the options have such an account, the
-    verdicts get these costs. Without an account, they get the costs of this invocation. The names of the models that answered
-    are added to the store, unless it is only read.
+    A cost account is a name under which the store sums the costs of all invocations of a run. If the options name an account,
+    the verdicts get these costs, and otherwise the costs of this invocation. The names of the models that answered are added
+    to the store, unless the store is open only for reading.
 
     run : plan, options and budget
     config : judge that gave the answers

@@ -51,8 +51,7 @@ def format_next_step(folder: RunFolder, facts: RunFacts, *, usd_per_call: float 
         - an unfinished extension: the command that finishes it, because no other extension can begin before;
         - answers that follow the position of the responses: an instruction to use another judge;
         - a run of self-trials: an instruction to run a pool with more items;
-        - a search in rounds: the command for a longer search, because a search cannot be extended; if the search has reached
-          its maximum regret, an instruction to set a smaller one, because more calls would not change it;
+        - a search in rounds: how to search longer, because a search cannot be extended (`_format_next_search`);
         - two agents that even many more items would not separate: a statement that they may be equally good.
 
         Empty if more calls would not help: if agents cannot be compared, the judge does not discriminate, or the run has
@@ -87,19 +86,23 @@ def format_next_step(folder: RunFolder, facts: RunFacts, *, usd_per_call: float 
         names = " and ".join(pair)
         return f"to separate {names}, run a pool with more items under another name; self-trials cannot be extended"
     if plan.rounds is not None:
-        return _format_longer_search(folder, plan)
+        return _format_next_search(folder, plan)
     return _format_separation(folder, plan, pair, usd_per_call=usd_per_call)
 
 
-def _format_longer_search(folder: RunFolder, plan: Plan) -> str:
-    """Format how to search longer with a plan in rounds: by more calls, or for a smaller regret if it was bounded as required."""
-    has_reached_regret = any(STOP_MESSAGES["near enough"] in note for note in plan.notes)
-    if has_reached_regret:
+def _format_next_search(folder: RunFolder, plan: Plan) -> str:
+    """Format how to continue a plan in rounds, which depends on the reason why its rounds ended."""
+    command = format_command(["youden", "run", str(folder.file("config.yaml"))])
+    stop_note = " ".join(plan.notes)
+    if STOP_MESSAGES["near enough"] in stop_note:
         return (
             "for a longer search, set a smaller `max_regret` in the config of the run, and run it with --out NEW; with the same "
             "store, stored answers are reused"
         )
-    command = format_command(["youden", "run", str(folder.file("config.yaml"))])
+    if STOP_MESSAGES["narrow"] in stop_note:
+        return f"`{command} --half-width X` with a smaller half-width adds rounds; stored answers are reused"
+    if STOP_MESSAGES["items"] in stop_note:
+        return "for narrower intervals, run a pool with more items under another name"
     return f"`{command} --calls N --out NEW` makes a longer search; with the same store, stored answers are reused"
 
 

@@ -130,7 +130,7 @@ def decompose_variance(result: Verdicts, run: str, judges: JudgeSpread | None = 
     Each variance refers to an agent's distance from the average ability, and is a mean over agents.
 
     result : answers of the run, from which the abilities are estimated
-    run : name of the run, which the commands contain
+    run : name of the run
     judges : variance between judges of the same trials. By default, it is estimated from the votes of the run's own jury, if
         the run has one.
 
@@ -159,8 +159,8 @@ def decompose_variance(result: Verdicts, run: str, judges: JudgeSpread | None = 
     n_agents = int((~np.isnan(abilities.mean_answer)).sum())
     n_items = len(np.unique(plan.item[counts]))
     mean_rate_variance = float(np.nan_to_num(abilities.rate_variance).mean())
-    in_interval = _list_interval_components(components, result, run, rate_variance=mean_rate_variance)
-    all_components = [*in_interval, *_list_outside_components(components, judges, run, n_agents)]
+    in_interval = _list_interval_components(components, result, rate_variance=mean_rate_variance)
+    all_components = [*in_interval, *_list_outside_components(components, judges, n_agents)]
     error_variance = sum(_get_variance(component) for component in all_components if component.in_interval)
 
     # variance between agents without the errors; the error of a difference is that of two independent abilities
@@ -217,12 +217,11 @@ def _average_if_enough(values: Floats) -> float | None:
 
 
 def _list_interval_components(
-    components: VarianceComponents, result: Verdicts, run: str, *, rate_variance: float
+    components: VarianceComponents, result: Verdicts, *, rate_variance: float
 ) -> list[ComponentFacts]:
     """List the components that the intervals for items like these contain, and the judge's part of the variance of the calls.
 
     components : variances of a trial by source, and their factors in the variance of an ability
-    run : name of the run, for the command that measures an unknown variance
     rate_variance : mean variance of an ability that is due to false-positive rates
     """
     # variances of an ability by source
@@ -252,7 +251,7 @@ def _list_interval_components(
     if response:
         response_change = _compute_width_ratio(with_twice_responses, total)
     else:
-        response_command = _describe_response_measure(result, run)
+        response_command = _describe_response_measure(result)
 
     # without several responses per item, the item variance contains the variance of the responses
     item_title = "items: agent × item interaction"
@@ -278,7 +277,7 @@ def _list_interval_components(
             call_component,
             width_change_if_doubled=_compute_width_ratio(with_twice_calls, total),
         ),
-        *_list_judge_components(components, result, run),
+        *_list_judge_components(components, result),
     ]
     if rate_variance > 0:
         rate_component = _without_interval(rate_variance)
@@ -288,12 +287,12 @@ def _list_interval_components(
 
 
 RATES = "independent calls: false-positive rates"
-"""Name of the component that comes from the estimated false-positive rates."""
+"""Name of the component of the false-positive rates."""
 PART_OF_CALLS = "of these"
 """Beginning of the names of components that are part of the calls, the component above them."""
 
 
-def _list_judge_components(components: VarianceComponents, result: Verdicts, run: str) -> list[ComponentFacts]:
+def _list_judge_components(components: VarianceComponents, result: Verdicts) -> list[ComponentFacts]:
     """List the variance of the judge's answers to the same two texts, in the same order and in the other order.
 
     The names are "of these the judge, asked again" and "of these the judge, asked in the other order". Both are part of the
@@ -301,7 +300,6 @@ def _list_judge_components(components: VarianceComponents, result: Verdicts, run
 
     components : factors of the variance components of the run
     result : answers of the run
-    run : name of the run, for the command that measures an unknown variance
     """
     same_order, other_order = _estimate_repeat_variances(result)
     answer_variances = {"asked again": same_order, "asked in the other order": other_order}
@@ -309,7 +307,9 @@ def _list_judge_components(components: VarianceComponents, result: Verdicts, run
     for title, answer_variance in answer_variances.items():
         name = f"{PART_OF_CALLS} the judge, {title}"
         if answer_variance is None:
-            component = ComponentFacts(name, None, measure_command=f"youden calibrate {run}", in_interval=False)
+            component = ComponentFacts(
+                name, None, measure_command="youden calibrate RUN/config.yaml", in_interval=False
+            )
         else:
             ability_variance = _without_interval(answer_variance * components.residual_factor)
             component = ComponentFacts(name, ability_variance, in_interval=False)
@@ -322,15 +322,15 @@ def _without_interval(variance: float) -> Part:
     return Part(value=variance, low=variance, high=variance)
 
 
-def _describe_response_measure(result: Verdicts, run: str) -> str:
+def _describe_response_measure(result: Verdicts) -> str:
     """Describe how to measure the variance between an agent's responses to one item."""
     if result.plan.trials.first_repeat is None:
-        return f"youden extend repeats {run} POOL, with more responses: logs with epochs, `youden generate --repeats 2`"
-    return f"it is part of the calls, because no response was shown twice: youden extend calls {run} {len(result.plan)}"
+        return "youden extend repeats RUN POOL, with more responses: logs with epochs, `youden generate --repeats 2`"
+    return f"it is part of the calls, because no response was shown twice: youden extend calls RUN {len(result.plan)}"
 
 
 def _list_outside_components(
-    components: VarianceComponents, judges: JudgeSpread | None, run: str, n_agents: int
+    components: VarianceComponents, judges: JudgeSpread | None, n_agents: int
 ) -> list[ComponentFacts]:
     """List the variances of an ability that come from the choice of the judge and from the choice of the agents of the pool.
 
@@ -338,12 +338,11 @@ def _list_outside_components(
 
     components : variance components of the run; `pair` is the variance of the effects of pairs of agents
     judges : variance between judges; None if it is unknown
-    run : name of the run, for the command that measures an unknown variance
     n_agents : number of agents with an ability
     """
     judge_title = "the judge: another one of this kind"
     if judges is None:
-        command = f"youden rejudge {run} --judge OTHER, then `youden study variance` of both runs"
+        command = "youden rejudge RUN --judge OTHER, then `youden study variance` of both runs"
         judge_component = ComponentFacts(judge_title, None, measure_command=command, in_interval=False)
     else:
         judge_variance = Part(judges.variance, judges.low, judges.high)
@@ -373,7 +372,8 @@ def _summarize_components(
 
     If judges differ by more than agents do, the sentence states that instead.
 
-    interval_components : components that the intervals include; the first three are those of items, responses and calls
+    interval_components : components that the intervals include; the first three are those of items, responses and calls, and the
+        last one may be that of the false-positive rates
     error_variance : sum of the components that the intervals include
     judges : variance between judges; None if it is unknown
     n_items : number of items of the run
@@ -384,9 +384,14 @@ def _summarize_components(
             f"agents do, ± {judges.agent_variance**0.5:.3f}."
         )
 
-    item_component, response_component, call_component, *_ = interval_components
-    largest = max(item_component, response_component, call_component, key=_get_variance)
+    item_component, response_component, call_component = interval_components[:3]
+    rate_components = [component for component in interval_components if component.name == RATES]
+    largest = max(item_component, response_component, call_component, *rate_components, key=_get_variance)
     share = _get_variance(largest) / (error_variance or 1.0)  # 0 without any error
+    if largest in rate_components:
+        gain = _compute_gain_if_doubled(largest)
+        return f"Mostly the false-positive rates ({share:.0%}): twice the independent calls narrow the interval by {gain:.0%}."
+
     call_gain = _compute_gain_if_doubled(call_component)
     if largest is call_component:
         return (
@@ -394,9 +399,8 @@ def _summarize_components(
         )
 
     call_effect = f"twice the paired calls on these items narrow it by {call_gain:.0%}"
-    rate_gains = [_compute_gain_if_doubled(component) for component in interval_components if component.name == RATES]
-    if rate_gains:
-        call_effect += f", twice the independent calls by {rate_gains[0]:.0%}"
+    for component in rate_components:
+        call_effect += f", twice the independent calls by {_compute_gain_if_doubled(component):.0%}"
     if largest is item_component:
         n_added = 3 * n_items  # four times as many items halve the interval
         return f"Mostly the items ({share:.0%}): {n_added} more of them halve the interval; {call_effect}."

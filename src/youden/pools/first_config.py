@@ -134,10 +134,10 @@ class FirstConfig(NamedTuple):
 def _import_if_needed(
     source: Path, pool_path: Path, *, columns: Mapping[str, str], known_pool: Pool | None = None
 ) -> ImportedPool | None:
-    """Import the files at `source` as a pool. Return None if they are a pool already, or do not exist.
+    """Import the files at `source` as a pool. Return None if they can be read as a pool without an import, or do not exist.
 
-    A table with the columns of a pool is also imported in two cases: the user named its columns, or it has blank texts, which the
-    importer treats as missing responses.
+    The files may have the format of another tool, such as logs of Inspect, or be tables. A table with the columns of a pool is
+    imported if the user named its columns, or if it has blank texts, which the importer treats as missing responses.
 
     source : file or folder that the user named
     pool_path : path at which the pool will be written, for messages
@@ -379,8 +379,7 @@ def write_first_config(
     if file.exists() and file.resolve() != source.resolve():
         if judge is not None:
             raise ConfigError(
-                f"{file} exists already, and is not changed. Remove --judge, or set another --out.",
-                slug="init-exists",
+                f"{file} exists already, and is not changed. Remove --judge, or set another --out.", slug="init-exists"
             )
         return _update_pool(source, file, pool_path, columns, report)
 
@@ -402,9 +401,9 @@ def write_first_config(
 
     config = RunConfig.model_validate({"name": name, "pool": str(pool_path), "judge": judge_name})
     cost = estimate_run_cost(config, ranked_pool)
-    paid_cost = cost
+    cost_for_cap = cost
     if not judge_config.makes_calls:
-        paid_cost = estimate_run_cost(config.model_copy(update={"judge": ONLINE_JUDGE}), ranked_pool)
+        cost_for_cap = estimate_run_cost(config.model_copy(update={"judge": ONLINE_JUDGE}), ranked_pool)
     if imported is not None:
         write_imported_pool(ranked_pool, pool_path)
 
@@ -412,7 +411,7 @@ def write_first_config(
         file,
         ranked_pool,
         cost,
-        paid_cost,
+        cost_for_cap,
         lines={
             "pool": _format_entry("pool", _format_pool_reference(pool_path, file)),
             "judge": _format_entry("judge", _format_judge_reference(judge_name, file)),
@@ -441,7 +440,7 @@ def _format_config(
     file: Path,
     pool: Pool,
     cost: DesignCost,
-    paid_cost: DesignCost,
+    cost_for_cap: DesignCost,
     *,
     lines: Mapping[str, str],
     key_variable: str | None,
@@ -452,13 +451,13 @@ def _format_config(
     file : path of the config
     pool : pool that the config names, which a comment describes
     cost : estimated cost of the plan with the judge of the config
-    paid_cost : estimated cost from which the cost cap is derived. If the judge makes calls, it equals `cost`. If the judge makes
-        no calls and therefore costs nothing, it is the cost with `ONLINE_JUDGE`, which the config suggests as an alternative.
+    cost_for_cap : estimated cost from which the cost cap is derived: `cost` if the judge makes calls. A judge that makes no calls
+        costs nothing; then it is the cost with `ONLINE_JUDGE`, which the config suggests as an alternative.
     lines : lines of the config by their placeholder in `_TEMPLATE`: "pool", "judge", and "alternative_judge", a comment
     key_variable : environment variable with the API key of `ONLINE_JUDGE`
     makes_calls : whether the judge of the config makes calls. If it does not, the cost cap is only a comment.
     """
-    max_cost = f"max_cost: {_suggest_cap(paid_cost.usd):.2f}"
+    max_cost = f"max_cost: {_suggest_cap(cost_for_cap.usd):.2f}"
     if not makes_calls:
         max_cost = f"# {max_cost}"
 
@@ -474,7 +473,7 @@ def _format_config(
         judge=lines["judge"],
         alternative_judge=lines["alternative_judge"],
         key=key_variable,
-        cost=_describe_cost(paid_cost),
+        cost=_describe_cost(cost_for_cap),
         max_cost=max_cost,
         purpose=purpose,
         plan_settings=settings.format(calls=cost.calls),
@@ -562,6 +561,7 @@ def _find_replacing_file(judge: str, file: Path) -> Path | None:
     file : path of the config, near which the local file may be
     """
     path = find_nearby_judge(judge, file.parent) or find_local_judge(judge)
-    if path is None or not report_hidden_judge(judge, path):
+    if path is None:
         return None
-    return path
+    hides_shipped_judge = report_hidden_judge(judge, path)
+    return path if hides_shipped_judge else None

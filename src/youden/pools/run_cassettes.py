@@ -97,9 +97,8 @@ def export_cassette(path: Path, out: Path, *, redacted: bool = False) -> Cassett
     Raises
     ------
     ConfigError
-        [cassette-source]: if the folder is neither that of a run nor that of a generated pool; [cassette-no-calls]: if
-        the run or pool makes no calls; [cassette-redact]: if a pool is to be redacted; [store-missing]: if the store does
-        not exist.
+        [cassette-source]: if the folder is neither that of a run nor that of a generated pool; [cassette-no-calls]: if the run
+        or pool makes no calls; [cassette-redact]: if a pool is to be redacted; [store-missing]: if the store does not exist.
     PlanError
         [plan-other-pool]: if the pool of the run has changed.
     RunFolderError, PoolError
@@ -165,8 +164,7 @@ def find_missing_requests(cassette: Cassette, path: Path) -> dict[str, str]:
     Returns
     -------
     dict of str to str
-        Request hash → description of the request. Requests that depend on a missing answer cannot be built, and are not
-        listed.
+        Request hash → description of the request. Requests that depend on a missing answer cannot be built, and are not listed.
 
     Raises
     ------
@@ -203,8 +201,8 @@ def _read_pool_entries(folder: Path, redacted: bool) -> Entries:
     redacted : whether the cassette should have hashes in place of texts, which is an error here: the texts are the responses of
         the pool, and a replay must restore them
 
-    Returns an empty tuple, because a pool has no judges whose settings could be recorded, and the entries of the cassette by
-    request hash. An entry is None if the request has no outcome. Raises ConfigError [cassette-redact] if `redacted` is True.
+    Returns the settings of the judges, an empty tuple because a pool has none, and the entries of the cassette by request hash.
+    An entry is None if the request has no outcome. Raises: ConfigError [cassette-redact] if `redacted` is True.
     """
     if redacted:
         raise ConfigError(
@@ -240,7 +238,8 @@ def _read_run_entries(path: Path, redacted: bool) -> Entries:
     path : folder of the run
     redacted : whether to replace texts by hashes
 
-    Returns the settings of the judges, and the entries of a cassette by request hash: None for a request without an outcome.
+    Returns the settings of the judges without their secrets, and the entries of a cassette by request hash. An entry is None if
+    the request has no outcome.
     """
     run = _read_judged_run(RunFolder(path))
     entries: dict[str, Entry | None] = {}
@@ -248,11 +247,11 @@ def _read_run_entries(path: Path, redacted: bool) -> Entries:
         for judge in run.judges:
             questions = judge.questions()
             labels = judge.loaded_prompt.labels
-            for key, entry in iter_entries(questions, run.plan, store):
-                if entry and redacted:
-                    entries[key] = redact(entry, read=questions.read, labels=labels)
+            for request_hash, entry in iter_entries(questions, run.plan, store):
+                if redacted and entry is not None:
+                    entries[request_hash] = redact(entry, read=questions.read, labels=labels)
                 else:
-                    entries[key] = entry
+                    entries[request_hash] = entry
     return tuple(judge.public() for judge in run.judges), entries
 
 

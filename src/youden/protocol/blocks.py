@@ -145,8 +145,7 @@ class _EarlierSize(NamedTuple):
 def _get_size_after(extensions: Extensions, n_extensions: int) -> _EarlierSize:
     """Return the size that a plan had after its first `n_extensions` extensions.
 
-    The size of the first plan is recorded in the fields of `extensions` itself, and the size after an extension in the step
-    of that extension.
+    The size of the first plan is recorded in the fields of `extensions` itself, and each later size in a step of `extensions`.
 
     n_extensions : from 0, for the first plan, to the number of all extensions
     """
@@ -248,9 +247,10 @@ def with_round(plan: Plan, rounds: Rounds, trials: Trials, *, active: Bools) -> 
     Returns
     -------
     Plan
-        A copy; `step` of the new trials is the number of the round, 1 for the first one after the pilot.
+        A copy. The column `step` of the new trials is the number of the round, 1 for the first round after the pilot.
     """
-    step = np.full(len(trials), len(rounds.starts), dtype=np.int32)
+    round_number = len(rounds.starts)  # the pilot is number 0 and has a start, too
+    step = np.full(len(trials), round_number, dtype=np.int32)
     longer_plan = with_added_trials(plan, replace(trials, step=step))
     first_new_block = int(plan.block.max()) + 1
     return replace(longer_plan, rounds=rounds.with_round(first_new_block, active))

@@ -54,24 +54,24 @@ def draw_anchor_trials(
     start: int,
     together: bool = False,
 ) -> Trials:
-    """Draw blocks that compare some agents, the scored ones, with anchors, the first agents of the pool.
+    """Draw blocks of trials that compare the agents in `scored` with anchors. Anchors are the first agents of the pool.
 
-    A block has one item. On it, each scored agent appears once first and once second, against two different anchors.
-    The anchors rotate, so that a scored agent is compared with all of them about equally often. An anchor among
-    `scored` is not compared with itself.
+    A block has one item. On it, each agent in `scored` appears once first and once second, against two different anchors.
+    The anchors rotate, so that an agent is compared with all of them about equally often. An anchor in `scored` is not
+    compared with itself.
 
     Returns paired trials with block numbers.
 
     eligible : bool array (n_agents, n_items), cells (agent, item) that may be compared
     rng : source of the random order of the anchors
-    scored : positions of the scored agents
+    scored : positions of the agents whose abilities the trials measure
     n_anchors : number of anchors
     n_paired : maximum number of trials; there are fewer, or none, if the next block does not fit or no comparison is left
     planned : comparisons that are not repeated
     pairs : "ordered", or "unordered" if the reverse of a planned comparison is not drawn either
     items : int array, items in the order in which the blocks use them; after the last one, the first one follows
     start : number that the first block gets; it does not change what is drawn
-    together : whether all scored agents of a block are compared with the same two anchors
+    together : whether all agents in `scored` are compared with the same two anchors in a block
     """
     anchor_order = rng.permutation(n_anchors).tolist()
     shifts = rng.permutation(n_anchors)
@@ -91,7 +91,7 @@ def draw_anchor_trials(
         for position, agent in enumerate(scored):
             if not eligible[agent, item]:
                 continue
-            # the scored agents begin at anchors that are evenly spaced, or all at the same one
+            # the agents begin at anchors that are evenly spaced, or all at the same anchor
             spacing = 0 if together else position * n_anchors // len(scored)
             first_anchor = shift + spacing
             comparisons = _compare_with_anchors(item, agent, anchor_order, first_anchor, eligible=eligible, drawn=drawn)
@@ -120,9 +120,9 @@ def _compare_with_anchors(
 ) -> list[Comparison]:
     """Draw two comparisons of an agent with different anchors on an item: with the agent first, and with the agent second.
 
-    Anchors are the agents of the first plan. For each of the two comparisons, the anchors are tried in cyclic order until one
-    can be used. The first search begins at the position `start` of `anchor_order`, and the second search begins half a cycle
-    later. An anchor is skipped if its response to the item may not be compared, or if the comparison was drawn before.
+    Anchors are the agents with which all others are compared. For each of the two comparisons, the anchors are tried in cyclic
+    order until one can be used. The first search begins at the position `start` of `anchor_order`, and the second one half a
+    cycle later. An anchor is skipped if its response to the item may not be compared, or if the comparison was drawn before.
 
     eligible : bool array (n_agents, n_items), cells (agent, item) that may be compared
     drawn : comparisons that were drawn before
@@ -131,14 +131,14 @@ def _compare_with_anchors(
     """
     half_cycle = len(anchor_order) // 2
     comparisons: list[Comparison] = []
-    skipped_anchors = {agent}  # an anchor is not compared with itself
+    unusable_anchors = {agent}  # an anchor is not compared with itself
     for is_agent_first, position in ((True, start), (False, start + half_cycle)):
         for anchor in _iter_cyclically(anchor_order, position):
             comparison = (item, agent, anchor) if is_agent_first else (item, anchor, agent)
-            is_possible = anchor not in skipped_anchors and eligible[anchor, item]
+            is_possible = anchor not in unusable_anchors and eligible[anchor, item]
             if is_possible and comparison not in drawn:
                 comparisons.append(comparison)
-                skipped_anchors.add(anchor)
+                unusable_anchors.add(anchor)  # the second comparison needs a different anchor
                 break
     return comparisons
 
@@ -242,7 +242,8 @@ def add_items(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
 
     # blocks are drawn only on the new items, which become the last set of items
     number_of_new_set = len(extender.extensions.item_sets)
-    drawn = extender.draw_complete_blocks(n_paired, {number_of_new_set: n_new_items})
+    n_items_by_set = {number_of_new_set: n_new_items}
+    drawn = extender.draw_complete_blocks(n_paired, n_items_by_set)
     return extender.extend("items", drawn, n_paired, calls=calls)
 
 
@@ -284,12 +285,19 @@ def add_calls(
     PlanError
         [extend-adaptive]: if the plan is made in rounds; [extend-self-trials]: if it has only self-trials;
         [extend-cell-design]: if its design has no blocks and `focus` is empty; [extend-too-few-calls]: if the calls
-        are less than one block; [extend-exhausted]: if no comparison is left, or if the calls are too few for `focus`.
+        are less than one block; [extend-exhausted]: if no comparison is left, or, in a search, if the calls are too few.
     """
     extender = _PlanExtender(plan, plan.pool)
     n_paired = extender.count_paired_calls(calls, default=0, n_scored=len(focus) or plan.n_agents)
     if focus:
+        calls_per_block = extender.get_max_block_size(scored=focus)
         drawn = [extender.draw_linking_blocks(focus, n_paired, together=top is not None)]
+        if not len(drawn[0]) and n_paired < calls_per_block and top is None:
+            raise PlanError(
+                f"The calls are less than one block of the agents in focus, {calls_per_block} paired calls: got {n_paired}. Set "
+                f"at least {extender.count_total_calls(calls_per_block, n_scored=len(focus))} calls.",
+                slug="extend-too-few-calls",
+            )
         return extender.extend("calls", drawn, n_paired, calls=calls, scored=focus, search=(top, max_regret))
     drawn = extender.draw_complete_blocks(n_paired, extender.count_items_by_set())
     return extender.extend("calls", drawn, n_paired, calls=calls)
@@ -309,8 +317,8 @@ def add_repeats(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
         Pool of the plan, with the same agents and items, and more responses per cell (not checked).
     calls : int, optional
         Number of calls to add, of both trial types. If the judge costs nothing, this is the number of paired calls, and
-        independent calls are added to them. Default: as many paired calls per new response of a cell (an agent and an item)
-        as the plan has per earlier response, and as many independent calls as the plan's rule for them requires.
+        independent calls are added to them. Default: as many paired calls per response as before, and as many independent calls
+        as the plan's rule for them requires. For example, second responses get as many paired calls as first ones have.
 
     Returns
     -------
@@ -410,14 +418,18 @@ class _PlanExtender:
         return make_design(n_paired=None, **options)
 
     def count_paired_calls(self, calls: int | None, *, default: int, n_scored: int) -> int:
-        """Return the number of paired calls among `calls` of both trial types; `default` if `calls` is None.
+        """Return how many of the calls of the extension are paired; `default` if `calls` is None.
 
+        calls : number of calls, paired and independent ones together
         n_scored : number of agents whose abilities the calls measure
         """
         if calls is None:
             return default
         n_paired = count_added_paired(self.plan, calls, n_scored=n_scored, are_new=self.adds_agents)
-        return max(0, n_paired - self.count_independent_of_new_agents(n_scored))
+
+        # if the user requested a number of independent calls, new agents need independent calls, too
+        n_independent = self.count_independent_of_new_agents(n_scored)
+        return max(0, n_paired - n_independent)
 
     def count_total_calls(self, n_paired: int, *, n_scored: int) -> int:
         """Return the number of calls of both trial types that contain `n_paired` paired ones."""
@@ -425,11 +437,11 @@ class _PlanExtender:
         return n_calls + self.count_independent_of_new_agents(n_scored)
 
     def count_independent_of_new_agents(self, n_new_agents: int) -> int:
-        """Count the independent calls of the agents that join a plan whose user requested a number of independent calls.
+        """Count the independent calls that new agents get if the user requested a number of independent calls for the plan.
 
-        The user requested the number for the anchors, the agents of the first plan. Each new agent gets as many calls as an
-        anchor has on average. The result is 0 if the user requested no number, because the number then follows from the paired
-        calls. It is also 0 if the pool has no new agents.
+        The requested number is that of the anchors, the agents of the first plan. Each new agent gets as many calls as an anchor
+        has on average. The result is 0 if the user requested no number, because the number then follows from the paired calls.
+        It is also 0 if the extension adds no agents.
         """
         n_requested = self.plan.n_independent
         if n_requested is None or has_default_independent_count(self.plan) or not self.adds_agents:
@@ -440,20 +452,21 @@ class _PlanExtender:
     def draw_linking_blocks(
         self, scored: tuple[int, ...], n_paired: int, *, items: Ids | None = None, together: bool = False
     ) -> Trials:
-        """Draw blocks that compare some agents, the scored ones, with anchors, the agents of the first plan.
+        """Draw blocks of trials that compare the agents in `scored` with anchors. Anchors are the agents of the first plan.
 
-        In a block, each scored agent has up to two trials on one item, once as the first and once as the second agent,
-        against two different anchors. An agent has fewer trials if its response is missing or held out, or if no new
-        comparison with an anchor is left. The items on which the scored agents have the fewest trials come first. The
-        trials have the role "anchor". Block numbers begin at `next_block`, which is updated.
+        A block has one item, on which each of these agents has up to two trials: one as the first agent, and one as the second
+        agent against another anchor. An agent has fewer trials if its response is missing or held out, or if no new comparison
+        with an anchor is left. The items on which the agents have the fewest trials come first. The answers count only for the
+        abilities of these agents, not for those of the anchors. Block numbers begin at `next_block`, which is updated.
 
         scored : positions of the agents whose abilities the trials measure
         n_paired : maximum number of trials; only whole blocks are drawn, so there may be fewer
         items : int array, positions of the items to use; default: all items of the plan
-        together : whether all scored agents of a block are compared with the same two anchors
+        together : whether all agents in `scored` are compared with the same two anchors in a block
         """
         is_paired = self.plan.trial_type == PAIRED
-        earlier = self.plan.trials.take(is_paired & _has_any_agent(self.plan.trials, scored))
+        shows_scored = _has_any_agent(self.plan.trials, scored)
+        earlier = self.plan.trials.take(is_paired & shows_scored)
         earlier_comparisons = set(
             zip(earlier.item.tolist(), earlier.first.tolist(), earlier.second.tolist(), strict=True)
         )
@@ -477,7 +490,6 @@ class _PlanExtender:
         )
         self._advance_next_block(trials)
 
-        # an answer counts for the abilities of the scored agents only
         first_is_scored = np.isin(trials.first, scored)
         second_is_scored = np.isin(trials.second, scored)
         return trials.with_role(ANCHOR, first=first_is_scored, second=second_is_scored)
@@ -501,8 +513,8 @@ class _PlanExtender:
         """Draw as many blocks as fit into `n_paired` calls, divided among sets of items in proportion to their sizes.
 
         A block compares all anchors (the agents of the first plan) on one item. Each group of agents that joined later gets
-        equally many blocks, which compare the group with anchors. If a set has too few comparisons left for its blocks, the
-        missing blocks are drawn from the next set. Block numbers begin at `next_block`, which is updated.
+        equally many blocks, which compare the group with anchors. If too few comparisons are left on a set, its missing blocks
+        are added to the next set, if there is one. Block numbers begin at `next_block`, which is updated.
 
         n_paired : maximum number of paired calls
         set_sizes : number of items by set number, as in `count_items_by_set`
@@ -510,14 +522,13 @@ class _PlanExtender:
         Returns a list of tables of trials. For each set, it has one table with the trials of the anchors, followed by one table
         for each group that joined.
 
-        Raises PlanError [extend-cell-design] if the design has no blocks, [extend-too-few-calls] if the calls are less
-        than one block.
+        Raises PlanError [extend-cell-design] if the design has no blocks, [extend-too-few-calls] if one block is too large.
         """
         design = self._load_block_design()
         n_blocks = self._count_complete_blocks(n_paired)
 
         drawn: list[Trials] = []
-        n_missing = 0  # blocks that earlier sets had no comparisons for
+        n_missing = 0  # blocks for which the earlier sets had no comparisons left
         blocks_per_set = _divide_in_proportion(n_blocks, list(set_sizes.values()))
         for set_number, n_blocks_of_set in zip(set_sizes, blocks_per_set, strict=True):
             n_requested = n_blocks_of_set + n_missing
@@ -549,11 +560,11 @@ class _PlanExtender:
         )
 
     def _count_complete_blocks(self, n_paired: int) -> int:
-        """Count the blocks of all agents for which `n_paired` paired calls are enough.
+        """Return how many blocks of all agents `n_paired` calls are enough for.
 
-        Raises PlanError [extend-too-few-calls] if the calls are not enough for one block.
+        Raises PlanError [extend-too-few-calls] if they are not enough for one block.
         """
-        calls_per_block = self.get_max_block_size(scored=())
+        calls_per_block = self.get_max_block_size(scored=())  # () for all agents
         if n_paired < calls_per_block:
             raise PlanError(
                 f"The calls are less than one block of all agents, {calls_per_block} paired calls: got {n_paired}. Set at "
@@ -581,7 +592,7 @@ class _PlanExtender:
         which is updated.
 
         design : design of the plan
-        set_number : number of the set, from 0. The new items of the pool are the set after the last set of the plan.
+        set_number : number of the set, from 0; new items of the pool form a set with the highest number
         n_blocks : maximum number of blocks
         """
         # anchors are the first agents of the pool, and the items of a set follow each other
@@ -615,7 +626,7 @@ class _PlanExtender:
 
         eligible : bool array (n_anchors, n_items_of_set), cells (agent, item) that may be compared
         """
-        # the first plan used the stream "trials" without numbers; each set and each repetition has a stream of its own
+        # each set and each repetition has its own random numbers; those of set 0 begin with the random numbers of the first plan
         stream_name: Stream = "trials" if set_number == 0 else "slots on new items"
         for repetition in range(self.pool.repeats):
             stream_numbers = [number for number in (set_number, repetition) if number > 0]
@@ -650,11 +661,16 @@ class _PlanExtender:
         plan, pool = self.plan, self.pool
         paired = Trials.concat(drawn)
         if len(paired) == 0:
-            raise PlanError(
+            problem = (
                 "No paired comparison is left: all blocks of this plan are judged already. Add items or agents, or set an agent "
-                f"to focus on, which may have pairs that were not compared.{self._describe_independent_remedy()}",
-                slug="extend-exhausted",
+                f"to focus on, which may have pairs that were not compared.{self._describe_independent_remedy()}"
             )
+            if kind == "calls" and scored:
+                others = ", or add calls without agents to focus on" if has_blocks_in_first_plan(self.plan) else ""
+                problem = (
+                    f"No comparison of these agents with those of the first plan is left. Add items or agents{others}."
+                )
+            raise PlanError(problem, slug="extend-exhausted")
         independent = self.draw_independent_trials(paired, scored)
         focus = scored if kind == "calls" else ()
         step = Extension(kind, pool.n_agents, pool.n_items, pool.digest, calls, focus, *search)
@@ -689,18 +705,18 @@ class _PlanExtender:
         )
 
     def get_max_block_size(self, scored: tuple[int, ...]) -> int:
-        """Return the most paired calls that a block of all agents, or of `scored` if not empty, can have."""
+        """Return the largest possible number of paired calls in a block of the `scored` agents; () for all agents."""
         if scored:
             return 2 * len(scored)
         n_joined = sum(map(len, self.extensions.joined))
         return self.extensions.anchors + 2 * n_joined
 
     def draw_independent_trials(self, paired: Trials, scored: tuple[int, ...]) -> Trials:
-        """Draw the independent trials (comparisons of responses to different items) for new paired trials.
+        """Draw the independent trials that go with new paired trials. They compare responses to different items.
 
-        By the rule "matched", one independent trial is drawn for each paired trial. By the rule "pooled", the independent trials
-        compare random agents on random items, and `count_added_independent` gives their number. Agents that join get additional
-        ones if the user requested a number for the plan. If too few comparisons are left, fewer trials are drawn.
+        If the independent trials of the plan are matched, one is drawn for each paired trial. If they are pooled, they compare
+        random agents on random items, and `count_added_independent` gives their number. New agents get additional ones
+        (`count_independent_of_new_agents`). If too few comparisons are left, fewer trials are drawn.
 
         paired : new paired trials, at least one
         scored : positions of the agents whose abilities the paired trials measure; () for all agents
@@ -717,11 +733,11 @@ class _PlanExtender:
         return self._draw_linking_independent(scored, n_for_paired + n_for_new_agents)
 
     def _draw_pooled_for_all_agents(self, paired: Trials) -> Trials:
-        """Draw independent trials for all agents of the run, if the plan pools its independent trials.
+        """Draw pooled independent trials, of random agents and items, for all agents of the run.
 
-        The anchors are compared with each other, and each group of agents that joined later is compared with the anchors. The
-        anchors and the groups get independent trials in proportion to their new paired trials. The number is rounded down, so
-        that all agents of a group get the same number.
+        The anchors (the agents of the first plan) are compared with each other. Each group of agents that joined later is
+        compared with the anchors. The anchors and the groups get independent trials in proportion to their new paired trials. The
+        number is rounded down, so that all agents of a group get the same number.
 
         paired : new paired trials, at least one
         """

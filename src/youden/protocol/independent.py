@@ -78,10 +78,10 @@ def match_trials(plan: Plan, source: Plan) -> Positions:
     plan_question_ids, source_question_ids = np.split(question_ids, [len(plan_questions)])
 
     # find the row of each question in the source, without rows whose agents or item are not in the plan
-    is_in_plan = (source_questions[:, :3] >= 0).all(axis=1)  # first agent, second agent and item
-    source_rows = np.flatnonzero(is_in_plan)
+    first_second_item = source_questions[:, :3]
+    is_in_plan = (first_second_item >= 0).all(axis=1)
     row_by_question = np.full(len(distinct_questions), -1, dtype=np.int64)
-    row_by_question[source_question_ids[source_rows]] = source_rows
+    row_by_question[source_question_ids[is_in_plan]] = np.flatnonzero(is_in_plan)
     return np.asarray(row_by_question[plan_question_ids])
 
 
@@ -94,14 +94,13 @@ def _find_positions(ids: Sequence[str], reference_ids: Sequence[str]) -> Positio
 def _encode_questions(plan: Plan, agent_numbers: Positions, item_numbers: Positions) -> Positions:
     """Describe by eight numbers what each trial of a plan asks, so that equal questions have equal numbers.
 
-    The numbers are: first agent, second agent, item, other item (−1 for paired trials), trial type, replicate, and which
-    response of the first and of the second agent the trial shows. The numbers of agents and items are chosen by the caller, so
-    that the trials of two plans can be compared.
+    To compare the trials of two plans, pass numbers that an agent or an item has in both plans.
 
     agent_numbers : int array (n_agents,), number of each agent of the plan; −1 for an agent that the other plan does not have
     item_numbers : int array (n_items,), number of each item of the plan; −1 for an item that the other plan does not have
 
-    Returns an int64 array (n_trials, 8), one row per trial.
+    Returns an int64 array (n_trials, 8). Its columns are: first agent, second agent, item of the first text, item of the second
+    text (−1 for paired trials), trial type, replicate, response of the first agent, and response of the second agent.
     """
     other_item = np.full(len(plan), -1)
     has_other_item = plan.other_item >= 0
@@ -204,8 +203,9 @@ def assign_repeats(trials: Trials, pool: Pool, seed: int, *, after: Trials | Non
         earlier = earlier.with_first_repeats()
 
     # Each trial has two texts, which follow each other: the first and the second text of a trial, those of the next trial, and
-    # so on. The texts of one agent on one item in trials of one type form a group.
+    # so on. A group is a trial type, an agent and an item; the texts of a group take turns.
     text_codes = _encode_groups(Trials.concat([earlier, trials]), pool.n_items)
+    # number the groups that occur from 0
     group_codes, group_of_text = np.unique(text_codes, return_inverse=True)
     n_earlier_texts = 2 * len(earlier)
     groups_of_earlier_texts, groups_of_new_texts = np.split(group_of_text, [n_earlier_texts])
@@ -221,8 +221,7 @@ def assign_repeats(trials: Trials, pool: Pool, seed: int, *, after: Trials | Non
 def _count_shown_responses(trials: Trials, group_of_text: Positions, *, shape: tuple[int, ...]) -> Positions:
     """Count how often trials show each response of an agent to an item, separately for each type of trials.
 
-    An agent may have several responses to an item (repeats). The texts that trials of one type show of one agent on one item are
-    a group.
+    A group is a trial type, an agent and an item. Each trial shows two texts, so it counts in two groups.
 
     trials : trials with the columns `first_repeat` and `second_repeat`, numbers of the responses from 1
     group_of_text : int array (2·n_trials,), group of each text: of the first and the second text of the first trial, of the
@@ -251,10 +250,9 @@ def _draw_response_ranks(pool: Pool, group_codes: Positions, seed: int) -> Posit
     """Rank the responses of an agent to an item in the order in which trials show them, beginning at a random response.
 
     For example, three responses may be shown in the order 2, 3, 1. The ranks of the responses 1, 2 and 3 are then 2, 0 and 1.
-    The texts of one agent on one item in trials of one type form a group.
 
     pool : responses of the agents
-    group_codes : int64 array (n_groups,), codes of the groups by `_encode_groups`, each once
+    group_codes : int64 array (n_groups,), codes of `_encode_groups`, each once; a group is a trial type, an agent and an item
     seed : seed of the plan
 
     Returns ranks from 0, int64 array (n_groups, n_responses); −1 for a response that the agent does not have.
@@ -262,9 +260,9 @@ def _draw_response_ranks(pool: Pool, group_codes: Positions, seed: int) -> Posit
     agent, item = _decode_cells(group_codes, pool.n_items)
     drawn_response = _draw_first_responses(pool, seed)[agent, item]
 
-    # an agent may have fewer responses than the pool's maximum, among which the first one was drawn
+    # a response was drawn from the pool's maximum number; with fewer responses, numbers that are too large start again from 0
     n_responses = pool.n_repeats[agent, item].astype(np.int64)
-    cycle_length = np.maximum(n_responses, 1)
+    cycle_length = np.maximum(n_responses, 1)  # at least 1, to divide by it
     first_response = drawn_response % cycle_length
 
     # rank = number of steps from the first response to the response in the cycle; rows are groups, columns are responses
@@ -275,10 +273,10 @@ def _draw_response_ranks(pool: Pool, group_codes: Positions, seed: int) -> Posit
 
 
 def _choose_responses(group_of_text: Positions, rank: Positions, n_shown: Positions) -> Ids:
-    """Choose the agent's response that is shown as each text of the new trials, and count it in `n_shown`.
+    """Choose which response of an agent to an item each text of the new trials is, and count the choice in `n_shown`.
 
-    The texts of one agent on one item in trials of one type form a group. A text is the response that its group has shown least
-    often. Among responses that were shown equally often, it is the one with the smallest rank.
+    A group is a trial type, an agent and an item. A text is the response that its group has shown least often. Of responses that
+    were shown equally often, it has the smallest rank. For example, the third of three responses follows after the other two.
 
     group_of_text : int array (n_texts,), group of each text, in the order of the plan
     rank : int array (n_groups, n_responses), a result of `_draw_response_ranks`
@@ -315,8 +313,8 @@ def _split_into_rounds(group_of_text: Positions) -> list[Positions]:
 def _draw_first_responses(pool: Pool, seed: int) -> Positions:
     """Draw the response that each agent shows first on each item.
 
-    The responses of an agent take turns from item to item: each comes first on one item, in random order, and then they take
-    turns again in a new random order. Over the items, each response therefore comes first about equally often.
+    The first responses of an agent on the items are random permutations of the numbers of its responses, one permutation after
+    the other. Each response therefore comes first on about equally many items.
 
     Returns the responses, int64 array (n_agents, n_items), counted from 0.
     """
@@ -497,8 +495,9 @@ def _compute_text_similarity(pool: Pool, trials: Trials) -> Floats:
     word_weights = idf(n_texts_with_word, n_texts)
     text_weights = np.asarray(words @ word_weights, dtype=np.float64)
 
-    # the rows of the second texts follow those of the first ones
-    first_rows, second_rows = np.split(np.arange(n_texts), 2)
+    # the rows of all first texts come before the rows of all second texts
+    first_rows = np.arange(len(trials))
+    second_rows = first_rows + len(trials)
     smaller_weight = np.minimum(text_weights[first_rows], text_weights[second_rows])
     shared_weight = sum_shared_weights(words, first_rows, second_rows, weights=word_weights)
     return np.divide(shared_weight, smaller_weight, out=np.zeros(len(trials)), where=smaller_weight > 0)

@@ -155,12 +155,13 @@ class PlanSize(NamedTuple):
         return self.calls(min(trials_per_agent, self.max_trials_per_agent))
 
     def count_calls(self, budget: CallBudget) -> int:
-        """Convert a budget to a number of calls of both trial types.
+        """Convert a budget to a number of calls, paired and independent ones together.
 
         Parameters
         ----------
         budget : CallBudget
-            Number of calls, percentage of the calls of the dense design, or mean number of paired trials per agent.
+            Number of calls, percentage of the calls of the dense design (which has every possible paired trial), or mean number
+            of paired trials per agent.
 
         Returns
         -------
@@ -285,17 +286,9 @@ def make_plan(
     check_argument("design", design, str, "Pass the name of a design, such as 'cyclic'.")
     requested = CallBudget.parse(calls) if calls is not None else None
     if question == "information" and needs_self_trials(pool):
-        own_design = None if design == "cyclic" else design
-        check_self_trials(
-            requested,
-            {
-                **(options or {}),
-                "design": own_design,
-                "independent": independent,
-                "holdout": holdout,
-                "self_trials": self_trials,
-            },
-        )
+        set_design = None if design == "cyclic" else design
+        settings = {"design": set_design, "independent": independent, "holdout": holdout, "self_trials": self_trials}
+        check_self_trials(requested, {**(options or {}), **settings})
         return _make_self_plan(pool, requested, seed=seed)
     _check_pool_size(pool)
     make_design = DESIGNS.load(design)
@@ -366,8 +359,8 @@ def make_plan(
 def _count_self_trials(pool: Pool, requested: CallBudget | None) -> tuple[int, int | None]:
     """Compute how many paired self-trials each agent gets, and the budget in calls.
 
-    A self-trial compares two responses of one agent. Each paired self-trial shows responses to one item. It comes with an
-    independent self-trial, which shows responses to two items, so it takes two calls of the budget.
+    A self-trial compares two responses of one agent: to one item if it is paired, to two items if it is independent. The two
+    kinds come in couples, one trial of each kind, so a paired self-trial takes two calls of the budget.
 
     pool : responses of one or two agents
     requested : budget in calls, or in paired self-trials per agent; None for the default
@@ -380,16 +373,17 @@ def _count_self_trials(pool: Pool, requested: CallBudget | None) -> tuple[int, i
         return MAX_PAIRED, None
 
     min_calls = 2 * pool.n_agents  # one paired and one independent self-trial of each agent
-    is_per_agent = requested.unit == "/agent"
-    trials_per_agent = requested.value if is_per_agent else requested.value / min_calls
-    n_paired = int(trials_per_agent)
+    couples_per_agent = requested.value
+    if requested.unit != "/agent":
+        couples_per_agent /= min_calls
+    n_paired = int(couples_per_agent)
     if n_paired < 1:
         raise PlanError(
             f"Self-trials need at least one paired and one independent call per agent: got calls: {requested.plain} for "
             f"{format_count(pool.n_agents, 'agent')}. Set calls to {min_calls} or more, or to 1/agent or more.",
             slug="calls-invalid",
         )
-    budget = int(min_calls * trials_per_agent + 0.5)
+    budget = int(min_calls * couples_per_agent + 0.5)
     return n_paired, budget
 
 
@@ -421,14 +415,20 @@ def _draw_all_self_trials(pool: Pool, n_paired: int, seed: int) -> Trials:
 def _make_self_plan(pool: Pool, requested: CallBudget | None, *, seed: int) -> Plan:
     """Plan the self-trials of a pool of one or two agents, which compare two responses of the same agent.
 
-    A ranking by comparisons with each other needs at least 3 agents.
+    A ranking by comparisons with each other needs at least 3 agents. If the pool allows fewer calls than requested, a note of the
+    plan states this.
 
     requested : budget in calls, or in paired self-trials per agent; None for the default
     """
     n_paired, budget = _count_self_trials(pool, requested)
     trials = _draw_all_self_trials(pool, n_paired, seed)
+    if budget is None:
+        budget = len(trials)
+
     calls_option = None if requested is None else requested.plain  # as the user wrote it, such as "50/agent"
-    n_calls = len(trials) if budget is None else budget
+    note_on_empty = note_empty_responses(pool)
+    notes = [note_on_empty] if note_on_empty else []
+    notes.append(_explain_self_trials(pool))
     plan = Plan(
         trials=trials,
         split=draw_split(pool.present, fraction=0.0, seed=seed),
@@ -439,9 +439,9 @@ def _make_self_plan(pool: Pool, requested: CallBudget | None, *, seed: int) -> P
         pool_digest=pool.digest,
         agent_ids=tuple(agent.id for agent in pool.agents),
         item_ids=tuple(item.id for item in pool.items),
-        request=PlanRequest(budget=n_calls),
+        request=PlanRequest(budget=budget),
         characters=count_characters(pool, trials),
-        notes=(*filter(None, [note_empty_responses(pool)]), _explain_self_trials(pool)),
+        notes=tuple(notes),
         source=pool,
     )
     return _with_shortfall(plan)
@@ -480,17 +480,18 @@ def note_empty_responses(pool: Pool) -> str:
 def describe_shortfall(plan: Plan) -> str | None:
     """Return a note if a plan has fewer calls than requested, because the pool allows no more.
 
-    A plan counts as having fewer calls if it has less than the fraction `MIN_BUDGET_FRACTION` of the requested calls.
-    Independent trials that cost nothing are not counted. Plans in rounds, extended plans, and plans that take their trials from
-    another run have no note, because their number of calls has other limits than the pool.
+    A plan has a note if it has less than the fraction `MIN_BUDGET_FRACTION` of the requested calls, and if more than two calls
+    per agent are missing: a design plans whole blocks or cells, which need up to this number. Independent trials that cost
+    nothing are not counted. Plans in rounds, extended plans, and plans that take their trials from another run have no note,
+    because the pool is not what limits their number of calls.
     """
-    has_other_size = plan.rounds is not None or plan.extensions is not None or "trials_from" in plan.options
-    if has_other_size or plan.options.get("calls") is None:
+    is_not_limited_by_pool = plan.rounds is not None or plan.extensions is not None or "trials_from" in plan.options
+    if is_not_limited_by_pool or plan.options.get("calls") is None:
         return None
 
     budget = plan.request.budget
     n_planned = _count_budgeted_calls(plan)
-    if budget is None or n_planned >= MIN_BUDGET_FRACTION * budget:
+    if budget is None or n_planned >= min(MIN_BUDGET_FRACTION * budget, budget - 2 * plan.n_agents):
         return None
     if plan.is_self_plan:
         return (
@@ -679,18 +680,17 @@ class _IndependentTrials:
         self._is_free = is_free
         self._adds_probes = adds_probes
         self._eligible = split.train if split.rule == "strict" else pool.present
-        self._has_default_number = request == ("pooled", None)
-
-        # number of pooled trials: the requested number, or the default for the budget; None if the default is computed from the
-        # number of paired trials, because calls cost nothing or there is no budget
-        self._n_pooled = request.n
-        if self._has_default_number and not is_free and budget is not None:
+        # number of pooled trials if none is requested: a fraction of the budget; None if it is a fraction of the paired trials,
+        # because calls cost nothing or there is no budget
+        self._n_by_default: int | None = None
+        if request == ("pooled", None) and not is_free and budget is not None:
             n_dense = 2 * pool.n_agents * (pool.n_agents - 1) * pool.n_items
-            self._n_pooled = count_independent(min(budget, n_dense), pool.n_agents)
+            self._n_by_default = count_independent(min(budget, n_dense), pool.n_agents)
 
         self.probes = Trials.concat([])
         if request.rule == "pooled":
-            n_calls = MAX_CALLS_WITH_PROBES if self._n_pooled is None else self._n_pooled
+            n_pooled = self._n_by_default if request.n is None else request.n
+            n_calls = MAX_CALLS_WITH_PROBES if n_pooled is None else n_pooled
             self.probes = draw_probes(pool, self._eligible, n_calls, stream("probes", split.seed))
 
         self.n_paired: int | None = None
@@ -702,23 +702,23 @@ class _IndependentTrials:
     def _count_budgeted_trials(self) -> int:
         """Return how many independent trials of the rule "pooled" are part of the budget.
 
-        No trial is part of the budget if calls cost nothing. In all other cases, the requested or default number of pooled trials
-        is part of it. A requested number includes the probes (trials of unusually similar texts). If no number was requested,
-        the probes are counted separately: they are part of the budget, or in addition to it.
+        - If the user requested a number of trials, all of them are. The probes (trials of unusually similar texts) are among
+          them.
+        - If calls cost nothing, no trial is part of the budget.
+        - In all other cases, the default number of trials is. The probes are then also part of the budget, or added to it.
         """
-        if self._is_free or self._n_pooled is None:
+        if self._request.n is not None:
+            return self._request.n
+        if self._n_by_default is None:  # calls cost nothing
             return 0
-        if not self._has_default_number or self._adds_probes:
-            return self._n_pooled
-        return self._n_pooled + len(self.probes)
+        return self._n_by_default if self._adds_probes else self._n_by_default + len(self.probes)
 
     def draw(self, paired: Trials, *, in_rounds: bool) -> Trials:
         """Draw the independent trials of a plan by the requested rule, "matched" or "pooled".
 
         By the rule "matched", one trial is drawn for each paired trial, unless its second agent has no other item. By the
         rule "pooled", the probes (trials of unusually similar texts) come first. They are followed by trials of random agents
-        and items. Their number is the requested one or a fraction of the budget. It is computed from the number of paired trials
-        instead if the calls cost nothing, if there is no budget, or if `in_rounds` is True.
+        and items; `_count_random_trials` gives the number of these trials.
 
         paired : paired trials of the plan
         in_rounds : whether the plan is the first round of a run that gets more trials in later rounds, so that the budget is not
@@ -733,11 +733,12 @@ class _IndependentTrials:
         return Trials.concat([self.probes, random_trials])
 
     def _count_random_trials(self, n_paired: int, *, in_rounds: bool) -> int:
-        """Return how many trials of random agents and items the plan gets by the rule "pooled".
+        """Return how many independent trials of random agents and items the plan gets by the rule "pooled".
 
         - If calls cost nothing, the number is a multiple of the number of paired trials.
-        - If a number of independent trials was requested, it is this number without the probes, which are part of it.
-        - If not, it is 7 to 10% of the budget. In a plan in rounds, and without a budget, it is 7 to 10% of the plan's calls.
+        - If the user requested a number of independent trials, it is this number minus the number of probes.
+        - In a plan in rounds, and in a plan without a budget, it is 7 to 10% of the plan's calls.
+        - In all other cases, it is 7 to 10% of the budget.
 
         n_paired : number of paired trials of the plan
         in_rounds : whether the plan gets more trials in later rounds
@@ -745,19 +746,18 @@ class _IndependentTrials:
         if self._is_free:
             return count_free_independent(n_paired, self._eligible)
 
-        if self._n_pooled is not None and not self._has_default_number:
-            return self._n_pooled - len(self.probes)
-        if self._n_pooled is None or in_rounds:
+        if self._request.n is not None:
+            return self._request.n - len(self.probes)
+        if in_rounds or self._n_by_default is None:  # no default number: there is no budget
             return count_independent_for_paired(n_paired, self._pool.n_agents)
-        return self._n_pooled
+        return self._n_by_default
 
     def _draw_matched(self, paired: Trials, rng: np.random.Generator) -> Trials:
-        """Draw an independent trial for each paired one.
+        """Draw an independent trial for each paired trial, with the same two agents and with the second text on another item.
 
-        A paired trial is used for training if both of its texts are eligible. Its independent trial then shows only eligible
-        texts, too.
+        If both texts of a paired trial may be used for training, so may both texts of its independent trial.
 
-        paired : paired trials of the plan, for training and of held-out cells (agent, item)
+        paired : paired trials of the plan; they are used for training, or to score held-out responses
         """
         eligible = self._eligible
         is_training = eligible[paired.first, paired.item] & eligible[paired.second, paired.item]

@@ -33,21 +33,21 @@ _ROUNDING_ERROR = 1e-9
 
 
 def count_independent(n_calls: int, n_agents: int, *, is_first: bool = True) -> int:
-    """Return how many calls of a budget are independent trials by the rule "pooled": 7 to 10%, in whole passes.
+    """Return how many calls of a budget are independent trials if these are pooled: 7 to 10%, and a multiple of `n_agents`.
 
     An independent trial compares responses to different items, which estimates the false-positive rate; a paired trial compares
-    responses to the same item. In a pass, each agent appears once as the first and once as the second agent of an independent
-    trial, so that all agents have the same number of independent trials. The fraction grows with the number of calls per agent.
+    responses to the same item. Independent trials come in passes. In a pass, each agent appears once as the first and once as
+    the second agent of a trial, so that all agents have equally many. The fraction grows with the number of calls per agent.
 
     n_calls : budget: total number of calls, for paired and for independent trials
     n_agents : number of agents
-    is_first : whether the agents have no independent trials yet. They then get at least two passes, which can exceed a
-        small budget. If they have some, the number of passes is rounded, and may be 0.
+    is_first : whether the agents have no independent trials yet. They then get at least `MIN_PASSES` passes, which can exceed
+        a small budget. If they have some, the number of passes is rounded, and may be 0.
 
     >>> [count_independent(n, 12) for n in (60, 300, 3_000, 60_000)]
     [24, 24, 228, 6000]
     """
-    # the fraction is 7% for 0 calls per agent, and increases linearly to 10% for a large plan
+    # the fraction is 7% for 0 calls per agent, and increases linearly to 10% for `LARGE_PLAN` calls per agent
     calls_per_agent = n_calls / n_agents
     relative_size = min(1.0, calls_per_agent / LARGE_PLAN)
     fraction = MIN_FRACTION + (MAX_FRACTION - MIN_FRACTION) * relative_size
@@ -61,7 +61,8 @@ def count_independent(n_calls: int, n_agents: int, *, is_first: bool = True) -> 
 def count_independent_for_paired(n_paired: int, n_agents: int, *, is_first: bool = True) -> int:
     """Count the independent trials that a plan with the rule "pooled" has in addition to its paired trials.
 
-    They are 7 to 10% of the total of paired and independent trials: `count_independent` of this total gives their number.
+    They are 7 to 10% of all trials. If f(N) of N trials are independent (`count_independent`), the result is the smallest n with
+    n ≥ f(n_paired + n).
 
     n_paired : number of paired trials
     n_agents : number of agents
@@ -71,7 +72,7 @@ def count_independent_for_paired(n_paired: int, n_agents: int, *, is_first: bool
     >>> count_independent_for_paired(276, 12)
     24
     """
-    # the total depends on the number of independent trials, so increase this number until it is large enough for the total
+    # more independent trials increase the total, which may then need even more of them
     n_independent = 0
     while True:
         n_needed = count_independent(n_paired + n_independent, n_agents, is_first=is_first)
@@ -149,7 +150,8 @@ def count_added_paired(plan: Plan, calls: int, *, n_scored: int, are_new: bool =
     """Return how many of the calls of an extension are paired trials.
 
     - If the plan has matched independent trials, half of the calls are paired, rounded down.
-    - If calls cost nothing, or if the user requested a number of independent trials for the plan, all are paired.
+    - If calls cost nothing, all calls of the budget are paired, because independent trials are added to the budget.
+    - If the user requested a number of independent trials, all calls are paired, because the plan has this number already.
     - In all other plans, 7 to 10% of the calls are independent trials (`count_independent`), and the rest is paired.
 
     calls : number of calls of both trial types
@@ -334,11 +336,10 @@ def _encode_trials(trials: Trials | None, eligible: Bools) -> Positions:
 def draw_scored_trials(
     plan: Plan, eligible: Bools, rng: np.random.Generator, *, scored: Positions, partners: Positions, n: int
 ) -> Trials:
-    """Draw independent trials for the false-positive rates of some agents, the scored ones.
+    """Draw independent trials for the false-positive rates of the agents in `scored`.
 
-    Each trial compares a scored agent with a random partner. Its answer counts only for the rate of the scored agent. The numbers
-    of trials of two scored agents differ by at most one, and each scored agent is first and second about equally often. There are
-    fewer than `n` trials if no new comparison is found for some pairs.
+    Each trial compares one of these agents with a random partner. Their numbers of trials differ by at most one, and each agent
+    is first and second about equally often. If no new comparison is found for a pair of agents, it gets no trial.
 
     plan : plan whose independent trials are not repeated
     eligible : bool array (n_agents, n_items), cells (agent, item) whose responses may be used
@@ -359,6 +360,8 @@ def draw_scored_trials(
     planned_codes = _encode_trials(planned, eligible)
     comparisons, _, has_comparison = _draw_different_items(pairs.first, pairs.second, eligible, planned_codes, rng)
     trials = _make_independent_trials(comparisons)
+
+    # an answer counts for the rate of the scored agent, not for that of its partner
     counts_for_first = pairs.scored_is_first[has_comparison]  # pairs without a new comparison have no trial
     return trials.with_role(POOLED, first=counts_for_first, second=~counts_for_first)
 
@@ -389,21 +392,21 @@ def _draw_scored_pairs(scored: Positions, partners: Positions, n: int, rng: np.r
     return _ScoredPairs(first, second, scored_is_first)
 
 
-def _draw_other_agents(agent: Positions, partners: Positions, rng: np.random.Generator) -> Positions:
+def _draw_other_agents(agents: Positions, partners: Positions, rng: np.random.Generator) -> Positions:
     """Draw a partner for each agent, other than the agent itself.
 
-    agent : int array (n,)
+    agents : int array (n,)
     partners : int array (n_partners,), the agents to draw from
 
     Returns the partners, int array (n,).
     """
-    # position of each agent among the partners, −1 if it is not one of them
+    # position of each agent in `partners`; n_partners, one more than the last position, if the agent is not there
+    n_partners = len(partners)
     position_by_partner = {partner: position for position, partner in enumerate(partners.tolist())}
-    own_position = np.array([position_by_partner.get(agent_position, -1) for agent_position in agent.tolist()])
-    is_partner = own_position >= 0
+    own_position = np.array([position_by_partner.get(agent, n_partners) for agent in agents.tolist()])
 
-    # draw one of the other positions: from the agent's own position on, all positions move up by one
-    n_other_partners = len(partners) - is_partner
-    position = np.floor(rng.random(len(agent)) * n_other_partners).astype(np.int64)
-    position[is_partner & (position >= own_position)] += 1
+    # draw a position without the agent's own one: count from 0, and skip the own position
+    n_other_partners = np.where(own_position < n_partners, n_partners - 1, n_partners)
+    position = np.floor(rng.random(len(agents)) * n_other_partners).astype(np.int64)
+    position[position >= own_position] += 1
     return np.asarray(partners[position])

@@ -97,11 +97,11 @@ def _sum_answers(row: Positions, answer: Floats, mask: Bools, n_rows: int) -> _A
 
 
 def _sum_independent_answers(verdicts: Verdicts) -> IndependentRates:
-    """Sum the answers to the independent trials of each comparison: trials with the same agents and items in the same order.
+    """Sum the answers to equal independent trials, which have the same agents and items in the same order.
 
     Probes (trials of unusually similar texts) and trials without an answer are left out.
 
-    Returns one row per comparison, with the sum and the number of its answers.
+    Returns one row per distinct comparison, with the sum and the number of its answers.
     """
     plan = verdicts.plan
     is_used = (plan.trial_type == INDEPENDENT) & verdicts.answered & (plan.role != PROBE)
@@ -133,12 +133,12 @@ def _number_comparisons(trials: Trials, plan: Plan) -> Positions:
 
     Returns an int64 array (n_trials,).
     """
-    # The first cells (agent, item) are ordered by item. Only those that occur are numbered, because the result would exceed
-    # 64 bits if all possible cells were numbered.
+    # number the first cells (agent, item) that occur, ordered by item; with numbers of all possible cells, the result could
+    # exceed 64 bits
     first_cell_codes = trials.item.astype(np.int64) * plan.n_agents + trials.first
     _, first_cell = np.unique(first_cell_codes, return_inverse=True)
 
-    # the second cells are ordered by agent, and are less than `n_cells`
+    # number all possible second cells, ordered by agent
     second_cell = trials.second.astype(np.int64) * plan.n_items + trials.other_item
     n_cells = plan.n_agents * plan.n_items
     return np.asarray(first_cell * n_cells + second_cell)
@@ -258,8 +258,12 @@ def _get_fpr(rates: Rates) -> Floats | float:
 
 
 def _compute_training_fpr(rates: Rates) -> Floats | float:
-    """Compute the false-positive rate as `_get_fpr` does, but without the independent trials that training may not use."""
-    answer_sums = rates.detail
+    """Compute the false-positive rate (FPR) from the independent trials that training may use.
+
+    Training may not use a trial that shows a text of a held-out cell (agent, item), as the rule of the split says. By the rule
+    "matched", each row of rates has its own FPR, and by the rule "pooled", all rows have the same one, as in `_get_fpr`.
+    """
+    answer_sums = rates.detail  # None for imported data, which have only one rate per row
     if answer_sums is None:
         return _get_fpr(rates)
 
@@ -270,13 +274,15 @@ def _compute_training_fpr(rates: Rates) -> Floats | float:
         return _get_fpr(rates)
     if rates.independent == "matched":
         return _compute_matched_fpr(rates, answer_sums, is_training)
-    return _compute_mean_answer(answer_sums.total[is_training], answer_sums.n[is_training]) or 0.0
+    mean_answer = _compute_mean_answer(answer_sums.total[is_training], answer_sums.n[is_training])
+    return 0.0 if mean_answer is None else mean_answer
 
 
 def _compute_matched_fpr(rates: Rates, answer_sums: IndependentRates, is_included: Bools) -> Floats:
     """Compute the false-positive rate (FPR) of each row of rates as the mean answer to its matched independent trials.
 
-    The matched trials of a row show the same first text and a text of the same second agent.
+    A row of rates belongs to an ordered pair of agents on an item. Its matched trials compare the first agent's text on this item
+    with a text of the second agent on another item.
 
     answer_sums : sums of the answers to the independent trials, `rates.detail`
     is_included : bool array, whether each row of `answer_sums` is included
@@ -349,9 +355,9 @@ def _check_score_kind(kind: str) -> None:
 
 
 def _sum_by_cell(cell_columns: Sequence[Positions], n_cells: int, *, weights: Floats | Ids | None = None) -> Floats:
-    """Count the rows of each cell (agent, item), or sum their weights: float array (n_cells,).
+    """Count the rows of a table that belong to each cell (agent, item), or sum their weights: float array (n_cells,).
 
-    cell_columns : int64 arrays (n_rows,), positions of cells; with two arrays, each row counts for two cells
+    cell_columns : one or two int64 arrays (n_rows,), the cell of each row; with two arrays, each row counts for two cells
     n_cells : number of cells
     weights : array (n_rows,), weight of each row; None to count the rows, as in `numpy.bincount`
     """
@@ -392,61 +398,45 @@ def index_cells(item: Ids, *agents: Ids, n_agents: int, n_items: int) -> Indexed
     >>> index.cells.agent.tolist(), index.cells.item.tolist(), index.positions[0].tolist()
     ([0, 2], [0, 1], [1, 0, 1])
     """
-    # the cell of an agent and an item has the code item · n_agents + agent; items are processed in chunks, so that the
-    # lookup tables by code stay in the processor's cache
+    # Items are processed in chunks of consecutive items. Within a chunk, a cell has the code (item − first item of the chunk)
+    # · n_agents + agent. The lookup tables by code are used again for each chunk, and stay in the processor's cache.
     items_per_chunk = min(n_items, max(1, CELLS_IN_CACHE // n_agents))
-    numbering = _CellNumbering(items_per_chunk * n_agents)
+    n_codes = items_per_chunk * n_agents
+    is_present = np.zeros(n_codes, dtype=np.bool_)
+    position_by_code = np.empty(n_codes, dtype=np.int64)
 
+    n_cells = 0  # distinct cells of all chunks so far
+    distinct_cells = [np.empty(0, dtype=np.int64)]  # item · n_agents + agent of the distinct cells; one array per chunk
     position_columns = tuple(np.empty(len(item), dtype=np.int64) for _ in agents)
-    distinct_codes = [np.empty(0, dtype=np.int64)]  # one array per chunk
     for first_item, trials in _iter_chunk_rows(item, items_per_chunk, n_items):
-        # within the chunk, items and codes are counted from 0
         item_in_chunk = item[trials].astype(np.int64) - first_item
         codes_by_column = [item_in_chunk * n_agents + agent[trials] for agent in agents]
 
-        # the positions of these cells follow those of the earlier chunks
-        distinct_codes_in_chunk = numbering.add_cells(codes_by_column)
-        distinct_codes.append(distinct_codes_in_chunk + first_item * n_agents)
+        # a chunk has all trials of its items, so its cells are new, and their positions follow those of the earlier chunks
+        distinct_codes = _find_distinct_codes(codes_by_column, is_present)
+        n_earlier_cells = n_cells
+        n_cells += len(distinct_codes)
+        position_by_code[distinct_codes] = np.arange(n_earlier_cells, n_cells)
         for positions, codes in zip(position_columns, codes_by_column, strict=True):
-            positions[trials] = numbering.position_by_code[codes]
+            positions[trials] = position_by_code[codes]
+        distinct_cells.append(distinct_codes + first_item * n_agents)
 
-    cell_item, cell_agent = np.divmod(np.concatenate(distinct_codes), n_agents)
+    cell_item, cell_agent = np.divmod(np.concatenate(distinct_cells), n_agents)
     cells = CellIndex(cell_agent.astype(np.int32), cell_item.astype(np.int32), n_agents, n_items)
     return IndexedCells(cells, position_columns)
 
 
-class _CellNumbering:
-    """Finds the distinct cells (agent, item) of chunks of items, one chunk after the other, without sorting.
+def _find_distinct_codes(codes_by_column: Sequence[Positions], is_present: Bools) -> Positions:
+    """Return the distinct values of some columns of codes, ascending: int64 array. Nothing is sorted, which saves time.
 
-    Within a chunk, a cell has the code (item − first item of the chunk) · n_agents + agent. The two lookup tables have one
-    entry per possible code, and are used again for each chunk. The position of a cell is its number among the distinct cells
-    of all chunks, counted from 0.
+    codes_by_column : int64 arrays (n_trials,), codes from 0 to n_codes − 1
+    is_present : bool array (n_codes,), a lookup table; all values must be False, and are False again at the end
     """
-
-    def __init__(self, n_codes: int) -> None:
-        self._n_cells = 0
-        self.position_by_code = np.empty(n_codes, dtype=np.int64)
-        """Position of each cell of the last chunk; undefined for other codes."""
-        self._is_present = np.zeros(n_codes, dtype=np.bool_)
-
-    def add_cells(self, codes_by_column: Sequence[Positions]) -> Positions:
-        """Find the distinct cells of the next chunk, and number them after the cells of the earlier chunks.
-
-        The numbers of the cells, their positions among the cells of all chunks, are written to `position_by_code`.
-
-        codes_by_column : int64 arrays (n_trials,), codes of the cells of the chunk's first agents, and of its second agents
-
-        Returns the codes of the distinct cells, int64 array (n_new_cells,), ascending.
-        """
-        for codes in codes_by_column:
-            self._is_present[codes] = True
-        distinct_codes = np.flatnonzero(self._is_present)
-        self._is_present[distinct_codes] = False  # clear the table for the next chunk
-
-        n_earlier_cells = self._n_cells
-        self._n_cells += len(distinct_codes)
-        self.position_by_code[distinct_codes] = np.arange(n_earlier_cells, self._n_cells)
-        return distinct_codes
+    for codes in codes_by_column:
+        is_present[codes] = True
+    distinct_codes = np.flatnonzero(is_present)
+    is_present[distinct_codes] = False
+    return distinct_codes
 
 
 def _iter_chunk_rows(item: Ids, items_per_chunk: int, n_items: int) -> Iterator[tuple[int, slice | Positions]]:

@@ -191,7 +191,10 @@ def _order_pairs(n_responses: Positions, rng: np.random.Generator) -> Positions:
     responses = range(1, int(n_responses.max()) + 1)
     lower, higher = np.array(list(combinations(responses, 2))).T
     has_pair = higher <= n_responses[:, np.newaxis]  # (n_items, number of all pairs)
-    random_rank = _rank_at_random(has_pair, rng)  # place of each pair in the random order of its item's pairs
+
+    # an item uses one pair per round in random order, and starts again after it has used all of them
+    first_round_of_pair = _rank_at_random(has_pair, rng)
+    n_pairs_of_item = has_pair.sum(axis=1)
     is_higher_first = rng.random(has_pair.shape) < 0.5
 
     # one row per item and pair, as the pair is shown the first time
@@ -199,10 +202,8 @@ def _order_pairs(n_responses: Positions, rng: np.random.Generator) -> Positions:
     first = np.where(is_higher_first[item, pair], higher[pair], lower[pair])
     second = np.where(is_higher_first[item, pair], lower[pair], higher[pair])
 
-    # an item uses one pair per round, and starts again after it has used all of them
-    n_pairs_by_item = has_pair.sum(axis=1)
-    first_round = random_rank[item, pair]
-    second_round = first_round + n_pairs_by_item[item]
+    first_round = first_round_of_pair[item, pair]
+    second_round = first_round + n_pairs_of_item[item]
     shown_first = np.column_stack([item, first, second, first_round])
     shown_again = np.column_stack([item, second, first, second_round])
     all_pairs = np.concatenate([shown_first, shown_again])

@@ -140,9 +140,8 @@ def _make_plan_of_trials(
 ) -> Plan:
     """Make a new plan of some trials of another plan.
 
-    The new plan has no held-out cells (agent, item), because no trial is selected that shows the text of a cell that the other
-    plan holds out. It also has no record of rounds and extensions, which describe how trials were added to the other plan. Its
-    independent trials count as pooled: none is matched to a paired trial.
+    The new plan has no held-out cells (agent, item), because no selected trial shows a held-out text. It also has no record of
+    rounds and extensions, which describe how trials were added to the other plan. Its independent trials count as pooled.
 
     rows : int array, rows of `plan` with the trials
     n_requested : number of calls that the user requested; there may be fewer trials
@@ -213,8 +212,8 @@ def _are_whole_blocks(plan: Plan, rows: Positions, paired: Positions) -> bool:
 def _has_complete_blocks(plan: Plan, paired: Positions) -> bool:
     """Return whether all paired trials are in complete blocks.
 
-    In a complete block, each agent with a training cell on the item is the first agent of exactly one trial. Agents whose cell is
-    held out or missing are not expected.
+    All trials of a block compare responses to one item. In a complete block, each agent is the first agent of exactly one trial.
+    Agents whose response to the item is missing, or held out from training, are not expected.
 
     paired : int array, rows of paired trials
     """
@@ -252,18 +251,18 @@ def _sample_blocks(
     block_numbers, first_trials, n_trials_by_block = np.unique(block_by_trial, return_index=True, return_counts=True)
     item_by_block = plan.item[paired[first_trials]]
 
-    # random order, but blocks of the earlier part first; orders are positions in `block_numbers`
+    # put the blocks (positions in `block_numbers`) in random order, but blocks of the earlier part before the new ones
     is_new = ~np.isin(block_numbers, plan.block[earlier_rows])
-    random_order = rng.permutation(len(block_numbers))
-    earlier_first = random_order[np.argsort(is_new[random_order], kind="stable")]
+    blocks = rng.permutation(len(block_numbers))
+    blocks = blocks[np.argsort(is_new[blocks], kind="stable")]
 
-    # of the new blocks, those that are the first block on their item come first, then the second blocks, and so on
-    n_earlier_on_item = count_earlier(item_by_block[earlier_first])
-    fewest_on_item_first = earlier_first[np.lexsort((n_earlier_on_item, is_new[earlier_first]))]
+    # of the new blocks, the first block on each item comes first, then the second block on each item, and so on
+    n_before_on_same_item = count_earlier(item_by_block[blocks])
+    blocks = blocks[np.lexsort([n_before_on_same_item, is_new[blocks]])]  # the last key is the primary one
 
     # draw blocks in this order until the next one would exceed the number of trials
-    is_drawn = np.cumsum(n_trials_by_block[fewest_on_item_first]) <= max_trials
-    drawn_numbers = block_numbers[fewest_on_item_first[is_drawn]]
+    is_drawn = np.cumsum(n_trials_by_block[blocks]) <= max_trials
+    drawn_numbers = block_numbers[blocks[is_drawn]]
     return paired[np.isin(block_by_trial, drawn_numbers)]
 
 

@@ -506,10 +506,10 @@ class Run(RunView):
 def _sending_requests(
     *, retry_failed: bool = False, log: PathOrText | None = None, progress: bool
 ) -> Iterator[JudgingOptions]:
-    """Yield options for requests, and show a progress bar within the `with` block if `progress` is True.
+    """Yield options for requests to judges, and show a progress bar within the `with` block if `progress` is True.
 
-    Within the block, a run may use the answer store on a server that its config names, although the user has not confirmed
-    the address. No password is sent to this server.
+    Within the block, a run may use an answer store on a server. The config of the run names the server, but the user may not have
+    confirmed the address, so no password is sent to it.
 
     retry_failed : whether to repeat the requests whose stored outcome is a failure
     log : file that gets one line per call; None for no log

@@ -76,7 +76,7 @@ def parse_json(text: str | bytes, *, unique_keys: bool = True) -> ParsedJson:
     text = text.removeprefix("\ufeff") if isinstance(text, str) else text.removeprefix(BOM_UTF8)
     parsed = _parse_tolerantly(text)
     if unique_keys:
-        check_unique_keys(_decode(text))
+        check_unique_keys(_decode(text))  # the parser above keeps the last value of a repeated key
     return parsed
 
 
@@ -146,7 +146,8 @@ def check_unique_keys(text: str) -> None:
         [(most_frequent_key, _)] = key_counts.most_common(1)
         raise _make_repeated_key_error(most_frequent_key, text)
 
-    # orjson does not report repeated keys. The parsed value is not used: `json` calls `check_keys` for each object.
+    # orjson does not report repeated keys; `json` calls `check_keys` for each object. The values are not used: with `str`, they
+    # are not converted to numbers.
     with suppress(RecursionError):
         json.loads(text, strict=False, object_pairs_hook=check_keys, parse_constant=str, parse_float=str, parse_int=str)
 

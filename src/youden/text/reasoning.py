@@ -121,9 +121,9 @@ def strip_leading_reasoning(text: str) -> str | None:
 
 
 def _begins_with_reasoning(text: str) -> bool:
-    """Return whether the reasoning in a text is at its beginning, rather than after other words.
+    """Return whether a text begins with reasoning. If not, other words come before the reasoning.
 
-    Only an opening tag can come after other words. If the first tag is a closing one, the words before the tag are reasoning
+    Other words come first only if the first tag is an opening one with words before it. Words before a closing tag are reasoning
     whose opening tag is missing. A text with channels, which mark reasoning in another way, always begins with reasoning.
 
     text : text that contains reasoning, according to `split_reasoning`
@@ -131,7 +131,7 @@ def _begins_with_reasoning(text: str) -> bool:
     if _ANY_CHANNEL.search(text):
         return True
     first_tag = _TAG.search(text)
-    if first_tag is None or not _is_opening(first_tag):
+    if first_tag is None or not _is_opening(first_tag):  # without an opening tag, the reasoning begins with the text
         return True
     text_before_tag = text[: first_tag.start()].strip()
     return not text_before_tag

@@ -80,9 +80,9 @@ def describe_similar_names(names: Iterable[str]) -> str:
 
     listed_names = similar_names[:_MAX_VARIANTS]
     quoted_names = [repr(name) for name in listed_names]
-    n_different_looks = len({unicodedata.normalize("NFKC", quoted_name) for quoted_name in quoted_names})
-    if n_different_looks < len(listed_names):
-        # escape sequences show how names that look equal differ
+    # names with the same NFKC form look equal, for example "ﬁ" (one character) and "fi": show escape sequences for them
+    nfkc_forms = {unicodedata.normalize("NFKC", quoted_name) for quoted_name in quoted_names}
+    if len(nfkc_forms) < len(listed_names):
         quoted_names = [ascii(name) for name in listed_names]
     listed = ", ".join(quoted_names)
     ellipsis = ", …" if len(similar_names) > _MAX_VARIANTS else ""
@@ -179,8 +179,8 @@ def format_with_interval(
     digits : int, default 2
         Minimum number of digits after the decimal point. There are more if the two bounds would look equal.
     method : str, optional
-        Name of the method by which the interval was computed, which is not shown. If there is no interval, the text "none: "
-        and the reason, which is shown.
+        Method by which the interval was computed; it is not shown. If there is no interval, the text may begin with "none: ".
+        The reason that follows is shown.
 
     Examples
     --------
@@ -234,8 +234,8 @@ _MAX_RECOGNITION_DIGITS = 2
 def format_recognitions(*abilities: float) -> list[str]:
     """Format abilities as numbers of recognitions in 100 comparisons, as reports show them.
 
-    An ability of 0.61 becomes 61. A recognition is a pair of responses to the same item about which the judge answers yes. In 100
-    comparisons, it recognizes 61 pairs more than by chance.
+    An ability of 0.61 becomes 61: among 100 pairs of responses to the same item, the judge answers yes for 61 pairs more than
+    by chance. Each of these yes answers is a recognition.
 
     Parameters
     ----------

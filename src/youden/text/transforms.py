@@ -33,8 +33,7 @@ def check_option(value: object, allowed: str, *, fits: bool, option: str) -> Non
     """
     if not fits:
         raise ConfigError(
-            f"The transform option '{option}' is invalid: got {value!r}. Set {allowed}.",
-            slug="transform-option",
+            f"The transform option '{option}' is invalid: got {value!r}. Set {allowed}.", slug="transform-option"
         )
 
 

@@ -199,13 +199,13 @@ def segment_texts(texts: Iterable[str]) -> SegmentedTexts:
     SegmentedTexts
         Numbers of the words of all texts, one text after the other, and where each text begins.
     """
-    number_by_word: defaultdict[str, int] = defaultdict(count().__next__)  # a new word gets the next number
-    ids = array("i")
-    start = [0]
+    number_by_word: defaultdict[str, int] = defaultdict(count().__next__)  # the first lookup of a word numbers it
+    numbers = array("i")
+    starts = [0]
     for text in texts:
-        ids.extend(map(number_by_word.__getitem__, split_words(text)))
-        start.append(len(ids))
-    return SegmentedTexts(np.array(ids, dtype=np.int32), np.array(start, dtype=np.int64), len(number_by_word))
+        numbers.extend(map(number_by_word.__getitem__, split_words(text)))
+        starts.append(len(numbers))
+    return SegmentedTexts(np.array(numbers, dtype=np.int32), np.array(starts, dtype=np.int64), len(number_by_word))
 
 
 def mean_lengths(texts: Objects) -> Floats:
@@ -268,9 +268,9 @@ def _count_ascii_words(text: bytes) -> int:
     The text contains only characters that `_is_ascii_or_separator` allows.
     """
     code = np.frombuffer(b" " + text, dtype=np.uint8)
-    lower_case_code = code | 32  # lower and upper case of an ASCII letter differ only in this bit
+    lower_case_code = code | 32  # an upper-case ASCII letter plus 32 is the lower-case letter
 
-    # One comparison tests both bounds: the difference of unsigned bytes is large if the character is below "a" or "0".
+    # one comparison tests both bounds: below "a" or "0", the difference of unsigned bytes wraps around to a large number
     is_letter = lower_case_code - ord("a") < 26
     is_digit = code - ord("0") < 10
     is_in_word = is_letter | is_digit

@@ -86,15 +86,15 @@ def _find_error_to_report(locations: Sequence[tuple[int | str, ...]]) -> int:
 
     locations : location of each error: a tuple of keys, positions in lists and names of types, from the top level inwards
     """
-    first = locations[0]
-    type_positions = (depth for depth, part in enumerate(first) if _TYPE.fullmatch(str(part)))
-    depth = next(type_positions, None)
-    if depth is None:
+    first_location = locations[0]
+    is_type = [_TYPE.fullmatch(str(part)) is not None for part in first_location]
+    if not any(is_type):
         return 0
 
     # the keys before the name of the type lead to the value
-    path_of_value = first[:depth]
-    errors_of_value = [position for position, location in enumerate(locations) if location[:depth] == path_of_value]
+    n_keys = is_type.index(True)
+    path_of_value = first_location[:n_keys]
+    errors_of_value = [position for position, location in enumerate(locations) if location[:n_keys] == path_of_value]
     return max(errors_of_value, key=lambda position: len(locations[position]))
 
 

@@ -151,7 +151,7 @@ class CellIndex(ReadOnly):
         """
         n_items_per_chunk = max(1, CELLS_IN_CACHE // self.n_agents)
         item_bounds = [*range(0, self.n_items, n_items_per_chunk), self.n_items]
-        cell_bounds = np.searchsorted(self.item, item_bounds).tolist()
+        cell_bounds = np.searchsorted(self.item, item_bounds).tolist()  # the cells are sorted by item
         item_ranges = pairwise(item_bounds)
         cell_ranges = pairwise(cell_bounds)
         for (first_item, end_item), (first_cell, end_cell) in zip(item_ranges, cell_ranges, strict=True):

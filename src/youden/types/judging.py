@@ -294,8 +294,11 @@ class Verdicts(ReadOnly):
         if self.request_hash is None or self.seconds is None:
             return np.zeros(len(self), dtype=np.bool_)
 
-        # A call has a duration or a cost. The cost of a call without a known price is NaN, that of a trial without a call is 0.
+        # A call has a duration, tokens or a cost. In a batch, it has no duration. The cost of a call without a known price is
+        # NaN, that of a trial without a call is 0.
         has_call = self.seconds > 0
+        if self.tokens_in is not None:
+            has_call |= self.tokens_in > 0
         if self.usd is not None:
             has_call |= np.isnan(self.usd) | (self.usd > 0)
 
@@ -353,7 +356,9 @@ def _check_column(name: str, column: object, *, n_trials: int) -> None:
             slug="verdicts-length",
         )
     shape_text = f"{len(column)} values" if column.ndim == 1 else f"the shape {column.shape}"
-    if column.shape[:1] != (n_trials,) or (name != "votes" and column.ndim != 1):
+    has_one_row_per_trial = column.shape[:1] == (n_trials,)
+    may_have_columns = name == "votes"  # one column per judge
+    if not has_one_row_per_trial or (column.ndim != 1 and not may_have_columns):
         raise PlanError(
             f"Verdicts do not fit their plan: got {shape_text} in {name} for {n_trials} trials. "
             "Pass one value per trial of the plan, in its order.",

@@ -522,8 +522,7 @@ class Plan:
         Parameters
         ----------
         judge : str, path, mapping, JudgeConfig or callable
-            Judge name, path of a judge YAML, judge keys, or ``f(text_a, text_b)`` returning a bool or a number in
-            [0, 1].
+            Judge name, path of a judge YAML, judge keys, or ``f(text_a, text_b)`` returning a bool or a number in [0, 1].
 
         Returns
         -------

@@ -350,7 +350,7 @@ class Pool(ReadOnly):
         if joined_texts is not None and joined_texts.isascii():
             contains_only_separators = joined_texts.count(SEPARATOR) == self.n_items - 1
             if contains_only_separators:
-                # one JSON string of all texts; replacing its separators by "," gives one string per text
+                # one JSON string contains all texts; orjson does not escape the separators, so "," can replace them
                 encoded = orjson.dumps(joined_texts.decode())
                 return b"[" + encoded.replace(SEPARATOR, b'","') + b"]"
         return _to_ascii_json(self.all_texts[row].tolist())

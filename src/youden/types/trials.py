@@ -377,7 +377,7 @@ class Trials(ReadOnly):
             # most plans repeat few comparisons, so that only these are counted
             rows = np.flatnonzero(np.isin(codes, repeated_codes))
             replicate[rows] = count_earlier(codes[rows])
-            replicate[self.trial_type == SELF_TRIAL] = 0
+            replicate[self.trial_type == SELF_TRIAL] = 0  # they were counted, too, if they have the same agent and item
         return replace(self, replicate=replicate)
 
     def _comparison_codes(self) -> Positions:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -96,25 +97,27 @@ class TrialsOnDisk:
 
         # An entry is the set of matching rows of one block that have one sort value. Entries are put in the order of the
         # sorted rows: entry e has the positions from starts[e] to ends[e] − 1 among all sorted rows.
-        block, value, n = self._count_all_blocks(chosen, by)
-        order = np.lexsort((block, -value if descending else value))
-        block, n = block[order], n[order]
-        ends = np.cumsum(n)
-        starts = ends - n
+        block_of_entry, sort_value, n_rows = self._count_all_blocks(chosen, by)
+        order = np.lexsort((block_of_entry, -sort_value if descending else sort_value))
+        block_of_entry, n_rows = block_of_entry[order], n_rows[order]
+        ends = np.cumsum(n_rows)
+        starts = ends - n_rows
         entries_on_page = np.flatnonzero((ends > start) & (starts < stop))
+        blocks_on_page = block_of_entry[entries_on_page]
 
-        lines: dict[int, list[TrialLine]] = {}
-        for number in np.unique(block[entries_on_page]).tolist():
-            rows_of_block = self._read_block(number)
-            matching_rows = rows_of_block.find(chosen, by=by, descending=descending)
-            ends_in_block = np.cumsum(np.where(block == number, n, 0))  # among the matching rows of this block
-            for entry in entries_on_page[block[entries_on_page] == number].tolist():
+        lines_by_entry: dict[int, list[TrialLine]] = {}
+        for block_number in np.unique(blocks_on_page).tolist():
+            block = self._read_block(block_number)
+            matching_rows = block.find(chosen, by=by, descending=descending)
+            ends_in_block = np.cumsum(np.where(block_of_entry == block_number, n_rows, 0))  # among `matching_rows`
+            for entry in entries_on_page[blocks_on_page == block_number].tolist():
                 end_in_block = ends_in_block[entry]
-                rows_of_entry = matching_rows[end_in_block - n[entry] : end_in_block]
+                rows_of_entry = matching_rows[end_in_block - n_rows[entry] : end_in_block]
                 first_position = int(starts[entry])
                 rows_on_page = rows_of_entry[max(start - first_position, 0) : stop - first_position]
-                lines[entry] = [rows_of_block.get_line(int(row)) for row in rows_on_page]
-        return Page(int(n.sum()), tuple(line for entry in entries_on_page.tolist() for line in lines[entry]))
+                lines_by_entry[entry] = [block.get_line(int(row)) for row in rows_on_page]
+        lines = chain.from_iterable(lines_by_entry[entry] for entry in entries_on_page.tolist())
+        return Page(int(n_rows.sum()), tuple(lines))
 
     def get_line(self, row: int) -> TrialLine:
         """Return one trial by its position in the run."""
@@ -136,29 +139,29 @@ class TrialsOnDisk:
     def _count_all_blocks(self, chosen: TrialFilter, by: Column) -> _SortCounts:
         """Count the rows of all blocks, or return the counts of the previous call for the same filter and column."""
         if self._counts is None or self._counts[0] != (chosen, by):
-            blocks = [self._count_block(number, chosen, by) for number in range(len(self._blocks))]
-            columns = zip(*blocks, strict=True)
+            counts_by_block = [self._count_block(number, chosen, by) for number in range(len(self._blocks))]
+            columns = zip(*counts_by_block, strict=True)
             counts = _SortCounts(*(np.concatenate(column) for column in columns))
             self._counts = (chosen, by), counts
         return self._counts[1]
 
-    def _count_block(self, number: int, chosen: TrialFilter, by: Column) -> _SortCounts:
+    def _count_block(self, block_number: int, row_filter: TrialFilter, sort_column: Column) -> _SortCounts:
         """Count the rows of a block that match a filter, for each value of the sort column.
 
         A block is a range of rows of the run that are read together. Values are rounded to two decimals. Thus, answers between 0
         and 1 have few distinct values, and few counts are kept.
 
-        number : number of the block
-        chosen : filter that selects the rows to count
-        by : name of the sort column
+        block_number : position of the block
+        row_filter : filter that selects the rows to count
+        sort_column : name of the sort column
         """
-        sort_values = self._read_block(number).values(chosen, by=by)
-        if by == "row":
+        sort_values = self._read_block(block_number).values(row_filter, by=sort_column)
+        if sort_column == "row":
             # The sort value of a row is its position in the run. Blocks are ranges of positions. Therefore, the number of the
             # block gives the same order, and one count per block is enough.
-            sort_values = np.full(len(sort_values), float(number))
+            sort_values = np.full(len(sort_values), float(block_number))
         distinct_values, n_rows = np.unique(sort_values.round(2), return_counts=True)
-        block_numbers = np.full(len(distinct_values), number)
+        block_numbers = np.full(len(distinct_values), block_number)
         return _SortCounts(block_numbers, distinct_values, n_rows)
 
     def _read_block(self, number: int) -> TrialRows:
@@ -411,7 +414,7 @@ def _is_run(path: Path) -> bool:
     return RunFolder(path).has("pool.json")
 
 
-_CODES = {reason: code for code, reason in enumerate(MISSING_REASONS)}
+_STATUS_CODES = {reason: code for code, reason in enumerate(MISSING_REASONS)}
 """Reason why a trial has no answer → its code."""
 _ANSWERED = 0
 """Code of a trial that has an answer."""
@@ -483,7 +486,7 @@ class LiveRun:
             self._rows_by_key.setdefault(key, []).append(row)
         n_trials = len(self._plan)
         self._answer, self._hard_answer = np.full(n_trials, np.nan), np.full(n_trials, np.nan)
-        self._missing_reason = np.full(n_trials, _CODES["pending"], dtype=np.int8)
+        self._statuses = np.full(n_trials, _STATUS_CODES["pending"], dtype=np.int8)
         self._usd = np.zeros(n_trials)
         self._state: LiveState | None = None
 
@@ -496,17 +499,17 @@ class LiveRun:
             If the store is damaged.
         """
         # trials that share a request have the same outcome, so the first one is enough
-        unanswered = [key for key, rows in self._rows_by_key.items() if self._missing_reason[rows[0]] != _ANSWERED]
+        unanswered = [key for key, rows in self._rows_by_key.items() if self._statuses[rows[0]] != _ANSWERED]
         try:
             with open_store_of_folder(self._store) as store:
                 outcomes = store.get_outcomes(unanswered)
         except ConfigError:
             outcomes = {}  # the store is created with the first request
 
-        previous_missing_reason = self._missing_reason.copy()
+        previous_statuses = self._statuses.copy()
         for key, outcome in outcomes.items():
             self._record_outcome(self._rows_by_key[key], outcome)
-        has_changed = not np.array_equal(previous_missing_reason, self._missing_reason)
+        has_changed = not np.array_equal(previous_statuses, self._statuses)
         if self._state is None or has_changed:
             self._state = self._compute_state()
         return self._state
@@ -520,13 +523,13 @@ class LiveRun:
         outcome : the judge's answer, whose decision is read here; or a failure, which marks the trials as missing
         """
         if not isinstance(outcome, Completion):
-            self._missing_reason[rows] = _CODES["failed"]
+            self._statuses[rows] = _STATUS_CODES["failed"]
             return
 
         reading = self._questions.read(outcome)
         self._answer[rows] = reading.answer
         self._hard_answer[rows] = reading.hard_answer
-        self._missing_reason[rows] = _CODES[reading.missing_reason]
+        self._statuses[rows] = _STATUS_CODES[reading.missing_reason]
         self._usd[rows[0]] = call_cost(self._judge, outcome.tokens_in, outcome.tokens_out)
 
     def _compute_state(self) -> LiveState:
@@ -534,9 +537,9 @@ class LiveRun:
 
         The cost is None if the price of an answer is unknown.
         """
-        is_answered = self._missing_reason == _ANSWERED
-        is_pending = self._missing_reason == _CODES["pending"]
-        is_missing = ~is_answered & ~is_pending  # after a call
+        is_answered = self._statuses == _ANSWERED
+        is_pending = self._statuses == _STATUS_CODES["pending"]
+        is_missing = ~is_answered & ~is_pending  # a call was made, but gave no valid answer
         is_yes = self._hard_answer == 1
         ranking, reason = self._rank_agents()
         return LiveState(
@@ -556,14 +559,14 @@ class LiveRun:
 
         Returns the ranking with one entry per agent, and None; or an empty ranking, and the reason why there is none.
         """
-        if not (self._missing_reason == _ANSWERED).any():
+        if not (self._statuses == _ANSWERED).any():
             return (), "No trial has an answer yet."
 
         verdicts = Verdicts(
             self._plan,
             self._answer.copy(),
             self._hard_answer.copy(),
-            self._missing_reason.copy(),
+            self._statuses.copy(),
             judge={"name": self._judge.name},
         )
         try:

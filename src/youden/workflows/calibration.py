@@ -372,9 +372,9 @@ def describe_judge(judge: CalibratedJudge, *, max_calls: int) -> list[str]:
 def _describe_faults(measures: Measures) -> list[str]:
     """Describe the faults of a judge that a calibration detects: position bias, intransitivity and nondeterminism.
 
-    A judge has a position bias if its answer depends on which text comes first. It is intransitive if it often answers that a
-    and b have the same source, and b and c, but not a and c: an open path. It is nondeterministic if it often changes its
-    answer to the same request.
+    A judge has a position bias if its answer depends on which text comes first. It is intransitive if it often answers a ~ b and
+    b ~ c, but not a ~ c, where a ~ b means that a and b have the same source. These answers are called an open path. It is
+    nondeterministic if it often changes its answer to the same request.
 
     measures : measures of the answers of the judge, with their intervals
 
@@ -525,7 +525,7 @@ def _describe_required_calls(calls: int | None, *, max_calls: int) -> str:
 
     calls : total number of calls, including the calls already made. With this number, the calibration decides with a
         probability of .8 (the power), if the true rates equal the measured ones. None if the number is unreasonably large.
-    max_calls : largest number of calls for which the plan of the run has enough trials
+    max_calls : number of calls of the largest calibration that the trials of the run allow
     """
     if calls is None:
         return "More calls are unlikely to decide: a rate is too close to its bound."

@@ -200,14 +200,14 @@ def _compare_longer_first(trials: CalibrationTrials, answer: Floats, reversed_ro
 def _count_open_paths(trials: CalibrationTrials, answer: Floats) -> OpenPaths:
     """Count the triples of texts on which the judge contradicts itself: a ~ b and b ~ c, but not a ~ c (an open path).
 
-    a ~ b means that, by the answer of the judge, a and b have the same source. For each triple, an ordinary paired trial
-    compares a with b. Two additional trials, of the kind "triple", compare a and b with the third text c.
+    a ~ b means that, by the answer of the judge, a and b have the same source. For each triple, a paired trial of the run
+    compares a with b. Two trials of the kind "triple" compare a and b with the third text c.
 
     answer : float array (n_trials,), answers to all trials: 0 or 1, NaN if missing
     """
-    additional_rows = trials.rows("triple").reshape(-1, 2)  # the two trials of a triple are consecutive
-    paired_rows = trials.original[additional_rows[:, 0]]  # both additional trials refer to the same paired trial
-    answers_of_triples = np.column_stack([answer[paired_rows], answer[additional_rows]])
+    rows_with_c = trials.rows("triple").reshape(-1, 2)  # the two trials of a triple are consecutive
+    rows_without_c = trials.original[rows_with_c[:, 0]]  # the paired trial (a, b) that the triple extends
+    answers_of_triples = np.column_stack([answer[rows_without_c], answer[rows_with_c]])
     return count_open_paths(answers_of_triples)
 
 
@@ -286,7 +286,7 @@ class _Criterion:
         """Return whether a value of the measure is above a minimum, or below a maximum."""
         return value > self.bound if self.is_minimum else value < self.bound
 
-    def find_factor(self) -> float:
+    def find_calls_factor(self) -> float:
         """Find the smallest factor on the calls that meets the criterion; infinity above `MAX_CALLS_FACTOR`."""
         calls_factor = 1.0
         while not self.is_met_by_interval(calls_factor):
@@ -301,7 +301,8 @@ class _Criterion:
         The severity of the finding is "ok" if the whole interval meets the bound, "warning" if the estimate meets it but a
         part of the interval does not, and "failed" if the estimate does not meet it or is unknown.
         """
-        estimate = self.estimate_at(1.0)  # by the calls that were made
+        calls_factor = 1.0  # the interval by the calls that were made, not by a multiple of them
+        estimate = self.estimate_at(calls_factor)
         side = "above" if self.is_minimum else "below"
         target = f"{side} {self.bound:g}"
         if math.isnan(estimate.value):
@@ -310,7 +311,7 @@ class _Criterion:
 
         severity: Severity = "failed"
         if self._meets_bound(estimate.value):
-            severity = "ok" if self.is_met_by_interval(1.0) else "warning"
+            severity = "ok" if self.is_met_by_interval(calls_factor) else "warning"
         interval = f"[{estimate.low:.2f}, {estimate.high:.2f}]"
         return Finding(
             self.slug,
@@ -347,8 +348,8 @@ def decide(measures: Measures, *, n_calls: int) -> CalibrationDecision:
     if outcome != "not sure":
         return CalibrationDecision(outcome, findings)
 
-    # the number of calls must grow by one factor to decide every criterion at these rates, and by another for the power
-    calls_factor = max(criterion.find_factor() for criterion in criteria) * _POWER_FACTOR
+    # the first factor decides every criterion if the rates stay exactly the same; the second one allows for rates that vary
+    calls_factor = max(criterion.find_calls_factor() for criterion in criteria) * _POWER_FACTOR
     required_calls = None if math.isinf(calls_factor) else math.ceil(n_calls * calls_factor)
     return CalibrationDecision(outcome, findings, required_calls)
 
@@ -356,39 +357,28 @@ def decide(measures: Measures, *, n_calls: int) -> CalibrationDecision:
 def _list_criteria(measures: Measures) -> list[_Criterion]:
     """List the criteria that a judge must meet: for J = TPR − FPR, and for four rates estimated from counts of answers.
 
-    Each criterion can also estimate the interval of its measure after more calls, if the rates stay the same.
+    The attribute `estimate_at` of a criterion is a function of a factor. It returns the estimate of the measure with the interval
+    that this factor times as many calls would give, if the rates stay the same.
     """
 
     def estimate_j(calls_factor: float) -> Metric:
-        """Estimate J with the interval that `calls_factor` times as many calls would give."""
+        """Estimate J = TPR − FPR with the interval that `calls_factor` times as many calls would give."""
         tpr = _scale_counts(measures.tpr, calls_factor)
         fpr = _scale_counts(measures.fpr, calls_factor)
         return independent_difference(tpr, fpr)
 
+    fpr_at = partial(_scale_counts, measures.fpr)
+    copies_at = partial(_scale_counts, measures.copy_yes_rate)
+    template_at = partial(_scale_counts, measures.yes["template"])
+    missing_at = partial(_scale_counts, measures.no_answer)
     return [
         _Criterion("j", "J", MIN_J, is_minimum=True, estimate_at=estimate_j),
-        _Criterion("fpr", "FPR", MAX_FPR, is_minimum=False, estimate_at=partial(_scale_counts, measures.fpr)),
+        _Criterion("fpr", "FPR", MAX_FPR, is_minimum=False, estimate_at=fpr_at),
+        _Criterion("copy_yes_rate", "yes rate on copies", MIN_COPY_YES_RATE, is_minimum=True, estimate_at=copies_at),
         _Criterion(
-            "copy_yes_rate",
-            "yes rate on copies",
-            MIN_COPY_YES_RATE,
-            is_minimum=True,
-            estimate_at=partial(_scale_counts, measures.copy_yes_rate),
+            "template", "yes rate on a template", MAX_TEMPLATE_YES_RATE, is_minimum=False, estimate_at=template_at
         ),
-        _Criterion(
-            "template",
-            "yes rate on a template",
-            MAX_TEMPLATE_YES_RATE,
-            is_minimum=False,
-            estimate_at=partial(_scale_counts, measures.yes["template"]),
-        ),
-        _Criterion(
-            "missing",
-            "missing answers",
-            MAX_MISSING_RATE,
-            is_minimum=False,
-            estimate_at=partial(_scale_counts, measures.no_answer),
-        ),
+        _Criterion("missing", "missing answers", MAX_MISSING_RATE, is_minimum=False, estimate_at=missing_at),
     ]
 
 

@@ -211,8 +211,9 @@ def _split_independent(plan: Plan, added: Positions, rng: np.random.Generator) -
     added : int array, rows of independent trials that the calibration added to those of the run
     rng : source of the random order
 
-    Returns the rows of the candidates for both kinds: half of the run's trials each. Every second added trial joins the first
-    candidates. The other added trials join the second ones only if the run has fewer than `_MIN_BALANCED_POOL` trials for them.
+    Returns the rows of the candidates for "independent" and for "balanced", each with half of the run's trials. Every second
+    added trial joins the candidates for "independent". The other added trials join the candidates for "balanced" only if the run
+    has fewer than `_MIN_BALANCED_POOL` trials for them.
     """
     is_usable = (plan.trial_type == INDEPENDENT) & (plan.role != PROBE)
     rows = rng.permutation(np.flatnonzero(is_usable))
@@ -276,15 +277,14 @@ def _compare_with_third(paired: Trials, third: Ids) -> Trials:
     has_repeats = paired.first_repeat is not None
     paired_with_repeats = paired if has_repeats else paired.with_first_repeats()
 
-    # c replaces a or b in the swapped trial (b, a)
+    # swap (a, b) to (b, a); then replace a by c, which gives (b, c), or replace b by c, which gives (c, a)
     swapped = paired_with_repeats.swapped()
     repeat_of_c = np.ones(len(third), dtype=np.int32)  # the first response of the third agent
     b_then_c = replace(swapped, second=third, second_repeat=repeat_of_c)
     c_then_a = replace(swapped, first=third, first_repeat=repeat_of_c.copy())
 
-    # rows 0, n, 1, n + 1 and so on of both together
-    rows_of_b_then_c = np.arange(len(third))
-    rows_by_triple = np.column_stack([rows_of_b_then_c, rows_of_b_then_c + len(third)]).ravel()
+    # put the two trials of a triple next to each other: rows 0, n, 1, n + 1 and so on
+    rows_by_triple = np.arange(2 * len(third)).reshape(2, -1).T.ravel()
     trials = Trials.concat([b_then_c, c_then_a]).take(rows_by_triple)
     if has_repeats:
         return trials
@@ -294,8 +294,8 @@ def _compare_with_third(paired: Trials, third: Ids) -> Trials:
 def _draw_third_agents(paired: Trials, plan: Plan, rng: np.random.Generator) -> Ids:
     """Draw a third agent for each paired trial, with a response to the item of the trial.
 
-    The two new comparisons, of the third agent with both agents of the trial, should differ from all other trials of the
-    calibration. An agent is therefore preferred if the plan of the run has neither comparison on this item.
+    The comparisons of the third agent with both agents of the trial should be new. An agent is therefore preferred if the plan of
+    the run has neither comparison on this item.
 
     Returns an int32 array (n_trials,), −1 if no third agent has a response.
     """
@@ -303,16 +303,17 @@ def _draw_third_agents(paired: Trials, plan: Plan, rng: np.random.Generator) -> 
     planned = plan.trials.take(is_on_same_items)
     planned_codes = _pair_codes(planned.item, planned.first, planned.second, plan.n_agents)
 
-    # the candidate with the smallest sort key is drawn: a random number below 1, plus 1 for each planned comparison
-    trial_rows = np.arange(len(paired))
+    # for each trial (row) and candidate (column): whether it can be drawn, and how many of its two comparisons are planned
     candidates = np.arange(plan.n_agents)
-    sort_key = rng.random((len(paired), plan.n_agents))
-    can_be_drawn = plan.pool.present.T[paired.item]  # (n_trials, n_agents)
+    can_be_drawn = plan.pool.present.T[paired.item]
+    n_planned = np.zeros(can_be_drawn.shape)
     for agent in (paired.first, paired.second):
         codes = _pair_codes(paired.item[:, None], agent[:, None], candidates, plan.n_agents)
-        is_planned = np.isin(codes, planned_codes)
-        sort_key += is_planned
-        can_be_drawn[trial_rows, agent] = False
+        n_planned += np.isin(codes, planned_codes)
+        can_be_drawn[np.arange(len(paired)), agent] = False
+
+    # draw the candidate with the smallest sort key: at random among those with the fewest planned comparisons
+    sort_key = n_planned + rng.random(n_planned.shape)
     sort_key[~can_be_drawn] = np.inf
 
     third_agent: Ids = sort_key.argmin(axis=1).astype(np.int32)
@@ -373,7 +374,7 @@ def _sort_by_length_ratio(
 def _draw_planted(
     pool: Pool, is_long: Bools, n_wanted: Mapping[Kind, int], rng: np.random.Generator
 ) -> dict[Kind, Trials]:
-    """Draw paired trials in which a random response is compared with a copy of itself or with a meaningless text.
+    """Draw paired trials of three kinds, in which a random response is compared with a text whose judgement is known.
 
     The second text is the response itself ("identical"), its sentences in another order ("clone"), or a text that has nothing to
     do with any item ("template"). Texts of the kind "clone" belong to a new agent at position `pool.n_agents`, and texts of the
@@ -397,10 +398,12 @@ def _draw_planted(
     remaining = responses[~is_first_of_item]
     compared_with_itself = remaining[0::2][: n_wanted["identical"]]
     compared_with_template = remaining[1::2][: n_wanted["template"]]
+    agent_of_clones = pool.n_agents
+    agent_of_templates = pool.n_agents + 1
     return {
-        "identical": _compare_responses(compared_with_itself, None),
-        "clone": _compare_responses(cloned, pool.n_agents),
-        "template": _compare_responses(compared_with_template, pool.n_agents + 1),
+        "identical": _compare_responses(compared_with_itself, second_agent=None),  # None for the same agent
+        "clone": _compare_responses(cloned, agent_of_clones),
+        "template": _compare_responses(compared_with_template, agent_of_templates),
     }
 
 

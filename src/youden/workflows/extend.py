@@ -135,7 +135,7 @@ def _read_extended_pools(config: RunConfig, step: ExtensionStep) -> list[Pool]:
     pools = read_run_pools(config)
     pool = pools[-1]
     if step.added_pool is None:
-        return [*pools, pool]
+        return [*pools, pool]  # the extension adds only calls, so the pool is the same after it
 
     new_pool = read_pool(step.added_pool, empty=config.empty)
     joined = JOIN_BY_KIND[step.kind](pool, new_pool)
@@ -147,15 +147,15 @@ def _read_extended_pools(config: RunConfig, step: ExtensionStep) -> list[Pool]:
 def _convert_budget_to_calls(folder: RunFolder, budget: CallBudget) -> int:
     """Convert a budget that depends on the size of a run, such as "1%" or "50/agent", to a number of calls.
 
-    If the independent trials of the run are pooled (used for all agents together), a budget per agent counts only paired trials.
-    The calls of the independent trials are then counted in addition.
+    A budget per agent is a number of paired trials. The calls of the independent trials that go with them are added. Paired
+    trials compare responses to the same item, and independent trials compare responses to different items.
     """
     plan = folder.read_plan_without_trials()
     size = PlanSize(
         plan.n_agents,
         plan.n_items,
         is_matched=plan.independent == "matched",
-        n_independent=0,
+        n_independent=0,  # calls of pooled independent trials are added below
         is_preference=plan.question == "preference",
     )
     n_calls = size.count_calls(budget)
@@ -167,7 +167,7 @@ def _convert_budget_to_calls(folder: RunFolder, budget: CallBudget) -> int:
 def _plan_search_round(
     config: RunConfig, request: ExtensionRequest, *, n_before: int, n_spent: int
 ) -> PlannedExtension | str:
-    """Plan the next round of a search for the best agents, or return the reason why the search ends.
+    """Plan the next round of a search for the best agents, or return a sentence on why the search ends.
 
     config : config of the run, with the earlier rounds among its extensions
     request : options of the search
@@ -175,19 +175,22 @@ def _plan_search_round(
     n_spent : number of calls of the search so far
     """
     n_rounds = len(config.extensions) - n_before
-    step = plan_search_round(config, request, number=n_rounds, spent=n_spent)
-    if isinstance(step, str):
-        return step
+    step_or_reason = plan_search_round(config, request, number=n_rounds, spent=n_spent)
+    if isinstance(step_or_reason, str):
+        return step_or_reason
     try:
-        return plan_step(config, step, request, first=n_before)
+        return plan_step(config, step_or_reason, request, first=n_before)
     except PlanError as error:
         if error.slug != "extend-exhausted":
             raise
-        return "all comparisons of the candidates have been made"
+        return "all comparisons of the candidates with the agents of the first plan have been made"
 
 
 def _plan_single_step(config: RunConfig, request: ExtensionRequest, *, n_before: int) -> PlannedExtension:
     """Plan an extension that has one step, because it is not a search for the best agents.
+
+    If the intervals must reach a half-width, it determines the number of calls. New agents have no intervals yet, so a step with
+    the default number of calls is planned first; the half-width that is expected with this step shows how many are needed.
 
     config : config of the run
     request : what to add: agents, items, responses or calls, or a half-width that the intervals must reach
@@ -196,7 +199,8 @@ def _plan_single_step(config: RunConfig, request: ExtensionRequest, *, n_before:
     half_width = request.half_width
     if half_width is not None and request.agents is None:
         n_calls, expected_width = calls_for_all(RunFolder(config.folder), half_width)
-        return plan_step(config, ExtensionStep(calls=n_calls), request, first=n_before, half_width=expected_width)
+        step = ExtensionStep(calls=n_calls)
+        return plan_step(config, step, request, first=n_before, half_width=expected_width)
 
     options_of_step = request.model_dump(include=set(ExtensionStep.model_fields))
     step = ExtensionStep.model_validate(options_of_step)
@@ -205,8 +209,6 @@ def _plan_single_step(config: RunConfig, request: ExtensionRequest, *, n_before:
     if half_width is None or not planned.new_agents or planned.half_width is None:
         return planned
 
-    # The intervals of the new agents must reach a half-width. How many calls this takes follows from the half-width that is
-    # expected with the default number of calls.
     n_calls = calls_for_joining(
         planned.run,
         planned.new_trials,
@@ -215,7 +217,8 @@ def _plan_single_step(config: RunConfig, request: ExtensionRequest, *, n_before:
         n_paired_each=planned.n_paired_each,
         expected=planned.half_width,
     )
-    return plan_step(config, step.model_copy(update={"calls": n_calls}), request, first=n_before, pools=pools)
+    step_with_calls = step.model_copy(update={"calls": n_calls})
+    return plan_step(config, step_with_calls, request, first=n_before, pools=pools)
 
 
 def extend_run(planned: PlannedExtension, options: JudgingOptions | None = None) -> tuple[RunFit, str]:
@@ -287,7 +290,7 @@ def _extend_by_step(planned: PlannedExtension, options: JudgingOptions | None) -
     """Query the judge on the trials of one step of an extension, record the step in config.yaml, and fit the extended run.
 
     Before the first request, the extension is recorded as unfinished in config.yaml. If the first step fails before any answer
-    is stored, this record is removed. Errors of `judge_run` are raised.
+    is stored, this record is discarded. Errors of `judge_run` are raised.
     """
     run = planned.run
     config_in_folder = run.folder.read_config()  # unlike `run.config`, without a cost cap of this command
@@ -296,7 +299,7 @@ def _extend_by_step(planned: PlannedExtension, options: JudgingOptions | None) -
     except YoudenError as error:
         if _has_just_begun(planned, error):
             with suppress(OSError):
-                finish_extension(run.folder)  # removes the record of the unfinished extension
+                finish_extension(run.folder)  # discards the record, so nothing is left of the extension
         raise
 
     changes = {"target": run.config.target, "extensions": run.config.extensions, "unfinished": planned.unfinished}
@@ -349,7 +352,7 @@ def _is_extended_by_other_process(recorded: RunConfig, planned: UnfinishedExtens
     if not recorded.unfinished.is_same_request(planned):
         return True
 
-    # one new extension may be this step, recorded by a stopped process with the same command
+    # one new extension may be our own: the same command recorded it and was interrupted
     return n_new_extensions > 1
 
 

@@ -103,9 +103,8 @@ def _allocate_by_regret(
 ) -> tuple[Bools, int] | None:
     """Decide which agents of a search need further trials, and how many, until the regret bound is small enough.
 
-    The regret of a selection is the ability of the best agent minus the ability of the selected agent. The regret bound is the
-    upper confidence bound of the regret. A search evaluates its data several times. The error rate alpha covers all these
-    interim analyses together, so each analysis spends only a fraction of alpha.
+    The regret of a selection is the ability of the best agent minus the ability of the selected agent. The regret bound is its
+    upper confidence bound. The error rate alpha covers all interim analyses of a search together, so each spends only a fraction.
 
     ranked : abilities. If the run was planned as a search from the beginning, they include its interim analyses so far.
     pairwise : differences of these abilities
@@ -126,12 +125,11 @@ def _allocate_by_regret(
     if selection is not None and selection.regret_bound <= max_regret:
         return None
 
+    alpha_of_last_analysis = analysis.final_alpha_fraction  # as a fraction of alpha
     is_active, trial_fraction, _ = next_allocation(
-        pairwise,
-        analysis.upper_bounds,
-        top=top,
-        alpha_fraction=analysis.final_alpha_fraction,
-        max_regret=max_regret,
+        pairwise, analysis.upper_bounds, top=top, alpha_fraction=alpha_of_last_analysis, max_regret=max_regret
     )
+
+    # the number of further trials is given as a fraction of the largest number of trials that one of these agents has
     most_trials = float(ranked.n_trials[is_active].max())
     return is_active, ceil(trial_fraction * most_trials)

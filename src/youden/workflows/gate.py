@@ -177,9 +177,9 @@ class Gate:
     def required(self) -> RequiredCalls | None:
         """Additional calls that decide the comparisons of all agents in `focus`, with their cost; None if `focus` is empty.
 
-        The comparison that needs the most calls sets the number. If the run can be extended, this number counts only the calls
-        of two agents. It is therefore multiplied by half the number of agents in `focus`. If the run cannot be extended, the
-        number already includes the calls of all agents.
+        The comparison that needs the most calls sets the number. If the run can be extended, this comparison gives the calls of
+        its two agents only. For all agents in `focus`, they are multiplied by half the number of these agents. If the run
+        cannot be extended, the number of calls already includes those of all agents.
         """
         requirements = [row.required for row in self._decidable if row.required]
         largest = max(requirements, key=lambda requirement: requirement.calls or 0, default=None)
@@ -216,8 +216,7 @@ def _resolve_target(folder: RunFolder, target: Target | None, labels: LabelledAn
 
     For differences in quality and in preferences, this is always "items-like-these".
 
-    target : population that the user set. None for "these-items" if this is the target of the run, otherwise for
-        "items-like-these".
+    target : population that the user set. Default: "these-items" if the run was fitted for it, otherwise "items-like-these"
     labels : labels from which quality is estimated; None to compare abilities
 
     Raises InputError [gate-target] if another population is set with labels or for preferences.
@@ -620,7 +619,8 @@ def _compute_required_calls(
 
     A number suffices if the conditional power, the probability of a decision, is at least `_CONDITIONAL_POWER`.
 
-    forecast : present difference of the two agents, and its variance after more calls
+    forecast : present difference of the two agents; numbers of additional calls; and, for each number, the factors by which the
+        calls multiply the variance components, and the number of items on which the two agents are then compared
     n_items : number of items of the run
     margin : the new agent counts as no worse than the baseline if it is worse by at most this difference
     alpha : type I error rate of the next analysis
@@ -632,7 +632,7 @@ def _compute_required_calls(
     )
     suffices = power_by_calls >= _CONDITIONAL_POWER
     if suffices.any():
-        smallest = suffices.argmax()  # the numbers of calls are ascending
+        smallest = suffices.argmax()  # the first True; the numbers of calls are ascending
         n_calls = int(forecast.calls[smallest])
         total_usd = None if usd is None else usd * n_calls
         return RequiredCalls(calls=n_calls, usd=total_usd)
@@ -653,15 +653,15 @@ def _compute_required_items(forecast: DifferenceForecast, *, n_items: int, margi
 
     `_compute_required_calls` describes the parameters. Returns None if no number of items up to 10⁶ (`_ITEM_GRID`) is enough.
     """
-    # variance components after all comparisons on the present items, relative to now; 1 if no comparison is left
-    min_agent_item = float(min(forecast.remaining.agent_item, default=1.0))
-    min_residual = float(min(forecast.remaining.residual, default=1.0))
+    # factors by which all comparisons on the present items multiply the variance components; 1 if no comparison is left
+    final_agent_item = float(min(forecast.remaining.agent_item, default=1.0))
+    final_residual = float(min(forecast.remaining.residual, default=1.0))
 
     # on more items, both components decrease in proportion to 1 / items
     later_items = _ITEM_GRID[n_items < _ITEM_GRID]
     factors = RemainingVariance(
-        agent_item=min_agent_item * n_items / later_items,
-        residual=min_residual * n_items / later_items,
+        agent_item=final_agent_item * n_items / later_items,
+        residual=final_residual * n_items / later_items,
     )
     power_by_items = _compute_conditional_power(forecast.difference, factors, later_items, margin=margin, alpha=alpha)
     suffices = power_by_items >= _CONDITIONAL_POWER

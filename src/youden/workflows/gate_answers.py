@@ -175,8 +175,12 @@ def _read_judged_answers(folder: RunFolder, target: Target) -> GateAnswers:
     plan = folder.read_plan()
     verdicts = folder.read_verdicts(plan)
     abilities = trial_abilities_from_verdicts(verdicts, target=target)
-    has_fitted_abilities = abilities is None or plan.question == "preference"
-    method = METHOD if plan.is_self_plan else _describe_method(is_fitted=has_fitted_abilities, target=target)
+    if plan.is_self_plan:
+        method = METHOD
+    else:
+        # without abilities from means of trials, `make_forecaster` fits the additive model; preferences are always fitted
+        is_fitted = abilities is None or plan.question == "preference"
+        method = _describe_method(is_fitted=is_fitted, target=target)
 
     is_answered_comparison = (plan.trial_type == PAIRED) & verdicts.answered
     compared_agents = np.append(plan.first[is_answered_comparison], plan.second[is_answered_comparison])
@@ -286,9 +290,9 @@ def _forecast_by_preferences(
 ) -> DifferenceForecast:
     """Forecast the difference of two agents, new minus old, that a judge compared by preferences.
 
-    The variance is at least as large as in the ranking, so that no interval is narrower than in the ranking. If an agent has too
-    few effective items, it has no interval in the ranking, and none here. (The effective number of items is the number of
-    equally weighted items with the same information.) The variance is NaN if no chain of comparisons links the two agents.
+    The variance is at least as large as in the ranking, so that no interval is narrower than there. It is NaN if no chain of
+    comparisons links the two agents. `min_items` is at most the effective number of items of each agent, the number of equally
+    weighted items with the same information. If it is too small, there is no interval, as in the ranking.
 
     fit : fit of the preferences, from which the ranking is computed
     forecast_by_influence : function that forecasts the difference from the influence of each item
@@ -300,12 +304,11 @@ def _forecast_by_preferences(
     if not are_linked:
         return forecast._replace(difference=difference._replace(variance=math.nan))
 
-    # the covariance is NaN for an agent with too few effective items; `min_items` then prevents an interval
+    # the covariance is NaN for an agent with too few effective items, which then also make `min_items` too small
     ranking_variance = np.nan_to_num(_difference_variance(fit.covariance.covariance, new, old))
     variance = np.maximum(difference.variance, ranking_variance).item()
     n_effective_items = float(fit.n_effective_items[[new, old]].min())
-    n_whole_items = int(n_effective_items + ROUNDING)
-    min_items = min(difference.min_items, n_whole_items)
+    min_items = min(difference.min_items, int(n_effective_items + ROUNDING))
     return forecast._replace(difference=difference._replace(variance=variance, min_items=min_items))
 
 
@@ -317,7 +320,7 @@ def _forecast_self_consistency(abilities: Abilities, new: int, old: int) -> Diff
     number of additional calls, have length 0.
 
     abilities : self-consistency of each agent, with the covariance matrix
-    new, old : positions of the agents
+    new, old : positions of the new agent and of the agent with which it is compared
     """
     items_per_agent = abilities.covariance.df[[new, old]] + 1  # the degrees of freedom are the number of items minus 1
     n_items = int(items_per_agent.max())
@@ -326,7 +329,7 @@ def _forecast_self_consistency(abilities: Abilities, new: int, old: int) -> Diff
         variance=_difference_variance(abilities.covariance.covariance, new, old),
         n_items=n_items,
         n_effective_items=float(n_items),
-        unseen_effect_square=0.0,  # it is part of the covariance
+        unseen_effect_square=0.0,  # the covariance already contains it
         min_items=int(items_per_agent.min()),
     )
 
@@ -350,8 +353,8 @@ def _forecast_on_these_items(
     """Forecast the difference of two agents, new minus old, with the variance of `abilities`.
 
     The estimate is the same as for items like those of the run. Only its variance differs: if abilities refer to exactly the
-    items of the run, the choice of the items causes no error. The variance then leaves out differences between items, and the
-    interval leaves out kinds of items that the run does not contain (`unseen_effect_square` is 0).
+    items of the run, the choice of the items causes no error. The variance then leaves out differences between items and kinds of
+    items that the run does not contain (`unseen_effect_square` is 0). All of it is residual variance, which more calls reduce.
 
     abilities : abilities with the covariance for the population of items that they refer to
     forecast_for_similar_items : function that forecasts the difference for items like those of the run
@@ -359,12 +362,11 @@ def _forecast_on_these_items(
     """
     forecast = forecast_for_similar_items(new, old)
 
-    # the covariance includes the variance of the false-positive rates, which `total_variance` of the result adds again
-    variance_with_rates = _difference_variance(abilities.covariance.covariance, new, old)
-    variance = max(variance_with_rates - forecast.difference.rate_variance, 0.0)
+    # total variance = variance + variance of the false-positive rates; the covariance matrix gives the total variance
+    total_variance = _difference_variance(abilities.covariance.covariance, new, old)
+    variance = max(total_variance - forecast.difference.rate_variance, 0.0)
     difference = forecast.difference._replace(variance=variance, residual_variance=variance, unseen_effect_square=0.0)
 
-    # all of this variance is residual variance, so more calls reduce it by the factor of the residual variance
     residual_factor = forecast.remaining.residual
     remaining = RemainingVariance(agent_item=residual_factor, residual=residual_factor)
     return forecast._replace(difference=difference, remaining=remaining)
@@ -378,21 +380,22 @@ def _make_trial_forecaster(verdicts: Verdicts, abilities: Abilities) -> Forecast
     """
     plan = verdicts.plan
     extensions = get_extensions(plan)
-    in_blocks = (plan.block >= 0) & verdicts.answered
-    is_scored = is_training_answer(verdicts) if extensions.steps else in_blocks
+    is_answered_in_block = (plan.block >= 0) & verdicts.answered
+    counts_for_abilities = is_training_answer(verdicts) if extensions.steps else is_answered_in_block
     influence = compute_item_influence(
-        plan.first[is_scored],
-        plan.second[is_scored],
-        plan.item[is_scored],
-        verdicts.answer[is_scored],
+        plan.first[counts_for_abilities],
+        plan.second[counts_for_abilities],
+        plan.item[counts_for_abilities],
+        verdicts.answer[counts_for_abilities],
         ability=abilities.mean_answer,
-        first_weight=plan.trials.weight_first[is_scored],
-        second_weight=plan.trials.weight_second[is_scored],
+        first_weight=plan.trials.weight_first[counts_for_abilities],
+        second_weight=plan.trials.weight_second[counts_for_abilities],
         n_items=plan.n_items,
     )
     blocks_per_agent = influence.n_trials.sum(axis=1) / 2  # an agent has two trials per block
 
-    # an item has one block per cyclic shift of the agents of the first plan, or one per two shifts if pairs are unordered
+    # An item has one block per cyclic shift of the anchors, the agents of the first plan. Shift s compares each anchor with the
+    # anchor s places ahead, for s from 1 to n − 1. If pairs are unordered, the shifts s and n − s are the same block.
     n_shifts = extensions.anchors - 1
     max_blocks = plan.n_items * n_shifts
     if plan.options.get("pairs") == "unordered":
@@ -445,8 +448,9 @@ def count_calls_of_blocks(plan: Plan, n_blocks: Positions) -> Positions:
     """Count the calls that are needed to extend a plan by blocks of two agents.
 
     A block has four paired trials on one item: each of the two agents is compared with two other agents, once as the
-    first text and once as the second. The plan decides how many independent trials are added: for example, one for each
-    paired trial.
+    first text and once as the second. Independent trials are added to the paired ones: one for each paired trial if they are
+    matched, and by default 7 to 10% of the calls if they are pooled. None is added if the user requested a number of pooled
+    trials, because this is their number in the whole run. If calls cost nothing, independent trials are not counted.
 
     Parameters
     ----------
@@ -463,9 +467,7 @@ def count_calls_of_blocks(plan: Plan, n_blocks: Positions) -> Positions:
     n_paired = 4 * n_blocks
     if plan.independent == "matched":
         return 2 * n_paired  # one independent trial per paired one
-    are_independent_free = has_free_calls(plan)
-    adds_no_independent = not has_default_independent_count(plan)
-    if are_independent_free or adds_no_independent:
+    if has_free_calls(plan) or not has_default_independent_count(plan):
         return n_paired
     n_independent = [count_independent_for_paired(n, 2, is_first=False) for n in n_paired.tolist()]
     return n_paired + np.array(n_independent, dtype=np.int64)
@@ -476,12 +478,12 @@ def _make_additive_forecaster(
 ) -> Forecaster:
     """Return a function that forecasts differences between agents whose abilities are estimated by the additive model.
 
-    The model is fitted to the answers to paired trials. If these answers do not determine all abilities, the model is fitted to
-    the scores of the agents on the items. Variances follow from the influence of each item on each ability.
+    The model is fitted to the answers to paired trials or, if these do not determine all abilities, to the scores of the agents
+    on the items. Variances follow from the influence of each item on each ability.
 
     rates : rates of yes answers by ordered pair of agents and item
     plan : plan of the run; None if no calls can be added
-    target : population for which the intervals of the differences hold
+    target : "these-items" if the intervals hold for exactly the items of the run, otherwise more items like them
     agent_rates : false-positive rates of single agents; None if each pair has its own rate, or all share one rate
     """
     answers = pair_answers(rates)
@@ -506,7 +508,7 @@ def _make_influence_forecaster(
     """Return a function that forecasts differences from the influence of each item on the abilities.
 
     Additional calls are blocks of trials of the two compared agents or, in a plan without blocks, paired trials of all agents.
-    If the number of blocks (or paired trials) doubles, both variance components are halved.
+    If their number doubles, both components of the variance, agent × item and residual, are halved.
 
     influence_tables : influence of the items on abilities, one table per set of linked agents. Two agents are linked if a chain
         of comparisons connects them.
@@ -592,12 +594,11 @@ def _count_blocks_or_trials(plan: Plan) -> tuple[int, int]:
 
 
 def _count_calls_to_add(plan: Plan, n_added: Positions) -> Positions:
-    """Count the calls that are necessary to add blocks to a plan, or paired trials if the plan has no blocks: int array (n,).
+    """Count the calls, paired and independent, that extend a plan by blocks of two agents: int array (n,).
 
-    The calls include the independent trials that the plan adds with the paired ones.
+    If the plan has no blocks, it is extended by paired trials instead.
 
-    n_added : int array (n,), numbers of added blocks of the two compared agents. If the plan has no blocks, numbers of added
-        paired trials.
+    n_added : int array (n,), numbers of added blocks; numbers of added paired trials if the plan has no blocks
     """
     if has_blocks_in_first_plan(plan):
         return count_calls_of_blocks(plan, n_added)
@@ -622,8 +623,9 @@ def compute_trial_influence(answers: ChunkSource, *, n_agents: int, n_items: int
     Returns
     -------
     tuple of InfluenceTable
-        One table, or none if the trials do not determine all abilities. The variance of an ability is the sum of the
-        squared influences of the items.
+        One table, or none if the trials do not determine all abilities, in the same form as from `compute_cell_influence`. The
+        influence of an item on an ability is the change of the ability by the residuals of the agent's trials on the item. The
+        variance of an ability is the sum of the squared influences.
     """
     fit = fit_additive_trials(answers, n_agents=n_agents, n_items=n_items)
     if fit is None:
@@ -662,15 +664,16 @@ def compute_cell_influence(scores: Scores, model: ClippedLinear) -> tuple[Influe
         items is NaN for all agents, because scores do not contain single trials.
     """
     n_agents = len(scores.agent_ids)
+    n_trials_by_cell = scores.weight  # number of answered paired trials of each agent on each item
     tables = []
     for linked in model.item_influence():  # one per set of linked agents
-        agents = linked.agents
-        n_trials = np.where(linked.share > 0, scores.weight[agents], 0.0)
+        n_trials = np.where(linked.share > 0, n_trials_by_cell[linked.agents], 0.0)
+        extend = partial(_extend_to_all_agents, agents=linked.agents, n_agents=n_agents)
         table = InfluenceTable(
-            ability=_extend_to_all_agents(model.ability_[agents], agents, n_agents, fill_value=np.nan),
-            influence=_extend_to_all_agents(linked.influence, agents, n_agents),
-            weight=_extend_to_all_agents(linked.share, agents, n_agents),
-            n_trials=_extend_to_all_agents(n_trials, agents, n_agents),
+            ability=extend(model.ability_[linked.agents], fill_value=np.nan),
+            influence=extend(linked.influence),
+            weight=extend(linked.share),
+            n_trials=extend(n_trials),
             within_item_variance=np.full(n_agents, np.nan),
         )
         tables.append(table)

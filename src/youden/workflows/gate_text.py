@@ -100,20 +100,19 @@ def _format_comparison(gate: Gate, row: GateResult) -> str:
     if gate.is_of_self_consistency or gate.by == "quality":
         return _format_scale_comparison(gate, row)
 
-    n_comparisons = format_recognition_difference(abs(row.difference))
+    count_text = format_recognition_difference(abs(row.difference))
     interval = f"{100 * row.level:.4g}% interval {_format_interval_per_100(row)}"
     is_lower = row.difference < 0
-    if not gate.is_of_preferences:
-        comparative = "fewer" if is_lower else "more"
-        return (
-            f"the judge recognizes the responses of {row.agent} in {n_comparisons} {comparative} of 100 comparisons than "
-            f"those of {gate.baseline} ({interval})"
-        )
+    if gate.is_of_preferences:
+        verb, opposite = ("loses", "wins") if is_lower else ("wins", "loses")
+        comparisons = f"{count_text} more of 100 comparisons with {gate.baseline}"
+        return f"{row.agent} {verb} {comparisons} than it {opposite} ({interval})"
 
-    clause = "loses {} more of 100 comparisons with {} than it wins"
-    if not is_lower:
-        clause = "wins {} more of 100 comparisons with {} than it loses"
-    return f"{row.agent} {clause.format(n_comparisons, gate.baseline)} ({interval})"
+    comparative = "fewer" if is_lower else "more"
+    return (
+        f"the judge recognizes the responses of {row.agent} in {count_text} {comparative} of 100 comparisons than "
+        f"those of {gate.baseline} ({interval})"
+    )
 
 
 def _format_interval_per_100(row: GateResult) -> str:
@@ -124,7 +123,10 @@ def _format_interval_per_100(row: GateResult) -> str:
 
 
 def _format_scale_comparison(gate: Gate, row: GateResult) -> str:
-    """Format a difference in self-consistency or quality, with its interval, on the scale of the quantity."""
+    """Format the difference of an agent from the baseline in self-consistency or quality, with its interval.
+
+    The difference is absolute: on the scale of self-consistency, or in units of the labels for quality.
+    """
     interval = f"{100 * row.level:.4g}% interval {_format_interval(row)}"
     if gate.by == "quality":
         return f"{row.agent}, quality minus that of {gate.baseline}: {row.difference:+.3f} ({interval})"
@@ -136,10 +138,10 @@ def _format_scale_comparison(gate: Gate, row: GateResult) -> str:
 
 
 def _describe_requirement(gate: Gate, row: GateResult) -> str:
-    """Describe what an undecided comparison needs for a decision: labels, an interval, more calls, or more items.
+    """Describe what an undecided comparison needs for a decision: more labels, calls or items.
 
-    The required calls or items give a conditional power of 90%. The conditional power is the probability of a decision in the
-    worst case, which is the true difference at which a decision is least likely.
+    The calls or items give a conditional power of 90%. The conditional power is the probability of a decision if the true
+    difference has the value that makes a decision least likely.
     """
     required = row.required
     if gate.by == "quality":
@@ -152,9 +154,10 @@ def _describe_requirement(gate: Gate, row: GateResult) -> str:
 
 
 def _describe_required_items(required: RequiredCalls, *, is_imported: bool) -> str:
-    """Describe how many items an undecided gate needs if further calls on the present items cannot decide it.
+    """Describe how many items an undecided comparison needs if further calls on the present items cannot decide it.
 
-    The conditional power is the probability of a decision, given the answers so far.
+    The conditional power is the probability of a decision, given the answers so far. For example, with a conditional power of
+    90%, a decision follows in at least 9 of 10 cases, whatever the true difference is.
 
     required : numbers of items that are needed, and the conditional power if all comparisons on the present items are made
     is_imported : whether the run was imported, so that no calls can be added
@@ -193,7 +196,7 @@ def _describe_required_items(required: RequiredCalls, *, is_imported: bool) -> s
 def _describe_missing_interval(gate: Gate, row: GateResult) -> str:
     """Explain why the difference of an agent from the baseline has no interval: one of the two was compared on too few items.
 
-    For preferences, the effective number of items is too small: the number of equally weighted items with the same information.
+    For preferences, the effective number of items counts. It is the number of equally weighted items with the same information.
     """
     n_items = format_count(row.n_items, "item")
     if gate.is_of_preferences:
@@ -223,16 +226,18 @@ def format_next_command(gate: Gate) -> str | None:
     price = "price unknown" if needed.usd is None else f"about ${needed.usd:,.2f}"
     total_calls = (gate.calls or 0) + (needed.calls or 0)
     if gate.extendable:
-        focus = [word for agent in gate.focus for word in ("--focus", agent)]
-        command = format_command(["youden", "extend", "calls", gate.folder, str(needed.calls), *focus])
-    else:
+        words = ["youden", "extend", "calls", gate.folder, str(needed.calls)]
+        for agent in gate.focus:
+            words += ["--focus", agent]
+        command = format_command(words)
+    else:  # run it again with a larger budget
         run_command = format_command(["youden", "run", f"{gate.folder}/config.yaml"])
         command = f"{run_command}  # with `calls: {total_calls}`; stored answers are reused"
     return f"{command}  # {price}; {total_calls:,} calls in all; then run the gate again"
 
 
 def describe_gate(gate: Gate) -> Iterator[str]:
-    """Yield the conclusions of a gate, a comparison of new agents with a baseline, one line each.
+    """Yield the conclusions of a comparison of new agents with a baseline (a gate), one line each.
 
     Parameters
     ----------

@@ -180,7 +180,7 @@ def _assign_halves(plan: Plan, rng: np.random.Generator) -> Trials:
         plan.trials,
         first=(plan.first + n_agents * first_half).astype(np.int32),
         second=(plan.second + n_agents * second_half).astype(np.int32),
-        block=np.full_like(plan.block, -1),  # halves have other items and partners, which would bias means of blocks
+        block=np.full_like(plan.block, -1),  # a half has only some trials of a block, so blocks are no longer complete
         first_repeat=None,
         second_repeat=None,
     )
@@ -190,8 +190,8 @@ def _draw_halves(shape: tuple[int, int, int], rng: np.random.Generator) -> Posit
     """Draw the half (0 or 1) of each response: int64 array of the shape (n_agents, n_items, n_repeats)."""
     n_agents, n_items, _ = shape
 
-    # Responses of a cell get random ranks, and alternate between the halves in this order. The half of rank 0 may get one
-    # response more, so it is random.
-    ranks = rng.random(shape).argsort(axis=2)
-    half_of_rank_0 = rng.integers(0, 2, (n_agents, n_items, 1), dtype=np.int64)
-    return (ranks + half_of_rank_0) % 2
+    # Responses of an agent to an item are numbered in random order. Even numbers are in one half, and odd numbers in the other.
+    # The half of number 0 may get one response more, so it is random.
+    random_number = rng.random(shape).argsort(axis=2)
+    half_of_number_0 = rng.integers(0, 2, (n_agents, n_items, 1), dtype=np.int64)
+    return (random_number + half_of_number_0) % 2

@@ -72,9 +72,9 @@ def _describe_cell_agreement(cells: CellAgreement) -> str:
 
 
 def _describe_disagreements(facts: LabelFacts, *, n_differing: int) -> str:
-    """Describe how many agents have different ranks by label and by ability.
+    """Describe how many agents rank differently by label and by ability.
 
-    If the confidence intervals of the two ranks overlap, the difference is explained: it may be due to chance.
+    A difference counts as explained if the confidence intervals of the two ranks overlap, because it may then be due to chance.
 
     facts : comparison of the labels with the abilities, with the number of unexplained differences
     n_differing : number of agents whose ranks differ

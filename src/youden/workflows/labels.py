@@ -263,9 +263,10 @@ def _find_disagreements(
     label, ability : float array (n_agents,), mean label and ability of each agent
     ranks_by_label, ranks_by_ability : confidence intervals of the ranks
     """
+    # the gap is the distance of the rank by ability from the rank by label, or from the range of ranks of tied labels
     rank = rank_with_ties(ability)
-    label_ranks = rank_ranges(label, label)  # one rank, or a range for tied labels
-    gap = np.maximum(0, np.maximum(label_ranks.low - rank, rank - label_ranks.high))
+    tied_ranks = rank_ranges(label, label)
+    gap = np.maximum(0, np.maximum(tied_ranks.low - rank, rank - tied_ranks.high))
     is_explained = (ranks_by_ability.low <= ranks_by_label.high) & (ranks_by_label.low <= ranks_by_ability.high)
 
     largest_first = np.argsort(-gap, kind="stable")
@@ -325,8 +326,7 @@ def _compute_label_ranks(
 ) -> RankRange:
     """Compute the confidence interval of each agent's rank by label, from the differences between mean labels.
 
-    Standard errors are clustered by item. If fewer than two agents have two or more labels, the interval of each agent contains
-    all ranks.
+    Standard errors are clustered by item. If fewer than two agents have two labels or more, each interval contains all ranks.
 
     column : position of the column among the label columns
     agents : ids of the agents
@@ -339,15 +339,17 @@ def _compute_label_ranks(
     n_labels = observed.sum(axis=1, keepdims=True)
     if (n_labels >= 2).sum() < 2:
         unknown_bound = np.full(len(agents), np.nan)
-        return rank_ranges(unknown_bound, unknown_bound)
+        return rank_ranges(unknown_bound, unknown_bound)  # an agent with unknown bounds may have any rank
 
     # scaled to a range of 1, because `pairwise_differences` works in the units of abilities
     scale = float(np.nanmax(labels) - np.nanmin(labels)) or 1.0
     scaled_residual = np.where(observed, labels - mean[:, None], 0.0) / scale
 
-    # covariance of means: each label of an agent has the weight 1 / (number of its labels)
+    # sandwich estimator of the covariance of means: a label has the weight 1 / (number of labels of its agent), and its item
+    # has the influence weight · residual on the mean
     weight = observed / np.maximum(n_labels, 1)
-    covariance = covariance_over_clusters(scaled_residual * weight, weight)
+    influence = weight * scaled_residual
+    covariance = covariance_over_clusters(influence, weight)
     return pairwise_differences(mean / scale, covariance, level=level).marginal_ranks
 
 
@@ -384,7 +386,7 @@ def _describe_coverage(table: LabelTable, ranking: Sequence[RankingRow], item_id
 def _describe_labelled_agents(table: LabelTable, ranking: Sequence[RankingRow]) -> list[str]:
     """Describe how the agents of a table of labels differ from the agents of a run.
 
-    table : labels, with the names in the table that refer to agents with another name
+    table : labels, and the agent ids of names that the table uses in place of ids
     ranking : ranking of the run, one row per agent
 
     Returns one sentence for each kind of difference that exists: agents that the table names differently, labelled

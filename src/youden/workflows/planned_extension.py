@@ -128,10 +128,10 @@ def plan_step(
 
 
 def resume_extension(config: RunConfig, unfinished: UnfinishedExtension, request: ExtensionRequest) -> PlannedExtension:
-    """Plan the last step of a stopped extension again, with the same trials, so that this command can finish the extension.
+    """Plan the last step of a stopped extension once more, so that this command can finish the extension.
 
-    An extension adds trials to a finished run. A search for the best agents has one step per round. Any other extension has a
-    single step. Nothing is written. The cost cap is taken from `config` or, if `config` has none, from the stopped command.
+    A search for the best agents has one step per round. Any other extension has a single step. The step gets the same trials as
+    in the stopped command. Nothing is written. If `config` has no cost cap, that of the stopped command is used.
 
     config : config of the run; its extensions may contain the last step already
     unfinished : record of the stopped extension in this config, with its last step
@@ -145,8 +145,9 @@ def resume_extension(config: RunConfig, unfinished: UnfinishedExtension, request
 
     earlier_extensions = config.extensions[: unfinished.number]
     config_before_step = config.model_copy(update={"extensions": earlier_extensions})
-    paths_of_pools = {name: getattr(request, name) for name in POOLS}
-    step = unfinished.step.model_copy(update=paths_of_pools)
+    # the pool to add may have moved, so its path is that of this command
+    pool_paths = request.model_dump(include=set(POOLS))
+    step = unfinished.step.model_copy(update=pool_paths)
     planned = plan_step(config_before_step, step, request, first=unfinished.first)
     if planned.unfinished.pool != unfinished.pool:
         fault = "was started with other contents of its pool, or of the run's own pool. Restore these contents"
@@ -165,11 +166,12 @@ def _unfinished_error(config: RunConfig, unfinished: UnfinishedExtension, *, fau
     fault : end of the sentence that starts with "An earlier extension of RUN", such as "is not finished"
     """
     folder = RunFolder(config.folder)
-    planned_steps = get_extensions(folder.read_plan_without_trials()).steps
+    steps_in_folder = get_extensions(folder.read_plan_without_trials()).steps
+    n_earlier_steps = unfinished.number
 
-    # the extension can still be dropped if the plan in the folder does not contain its step yet
+    # the extension can still be dropped if the plan in the folder does not contain its last step yet
     alternative = ""
-    if len(planned_steps) <= unfinished.number:
+    if len(steps_in_folder) <= n_earlier_steps:
         alternative = f", or remove `unfinished` from {folder.file('config.yaml')} to drop it"
     return RunFolderError(
         f"An earlier extension of {folder.path} {fault}. Finish it first: "

@@ -65,9 +65,9 @@ def compute_abilities(
 ) -> dict[str, Floats]:
     """Compute the abilities of all agents by each ranking method; higher is better.
 
-    Answers are corrected for the mean of their item. An additive effect of each agent is then fitted to them, in which the
-    partners of the agent can have different weights (`fit_weighted_abilities`). An ability is this effect minus the
-    false-positive rate of the agent. Only answered paired trials count.
+    Answers are corrected for the mean of their item. An additive effect of each agent is then fitted to them. The ranking methods
+    differ in the weights that the partners of an agent have in this fit (`fit_weighted_abilities`). An ability is the effect
+    minus the false-positive rate of the agent. Only answered paired trials count.
 
     Parameters
     ----------
@@ -213,9 +213,10 @@ def plan_attacked_pool(base: Plan, planted: PlantedAgents, *, rng: np.random.Gen
     base_trials = replace(base.trials.as_new_plan(), block=no_block)
     trials = Trials.concat([base_trials, new_paired, new_independent]).with_replicate_numbers()
     no_holdout = np.zeros_like(pool.present)
+    split = Split(train=pool.present, holdout=no_holdout, rule="strict", fraction=0.0, seed=base.seed)
     return Plan(
         trials=trials,
-        split=Split(pool.present, no_holdout, rule="strict", fraction=0.0, seed=base.seed),
+        split=split,
         design="stress",
         options={},
         independent="pooled",
@@ -248,11 +249,11 @@ def _draw_paired(base: Plan, planted: PlantedAgents, rng: np.random.Generator) -
     n_pairs = len(pairs)
     agent_a, agent_b = rng.permutation(np.array(pairs, dtype=np.int32)).T
     item_order = rng.permutation(base.n_items).astype(np.int32)
-    n_trials = min(round(trials_per_pair * n_pairs), n_pairs * base.n_items)
-    item = _assign_items(item_order, n_trials=n_trials, n_pairs=n_pairs)
 
     # trials use the pairs in turn: in round 0 each pair gets its first trial, in round 1 its second one, and so on
+    n_trials = min(round(trials_per_pair * n_pairs), n_pairs * base.n_items)
     trial_round, pair = np.divmod(np.arange(n_trials), n_pairs)
+    item = _assign_items(item_order, n_trials=n_trials, n_pairs=n_pairs)
 
     # the order of the two texts alternates between the trials of a pair, beginning with a random one
     initial_order = rng.integers(2, size=n_pairs)
@@ -268,8 +269,9 @@ def _draw_paired(base: Plan, planted: PlantedAgents, rng: np.random.Generator) -
 def _assign_items(item_order: Ids, *, n_trials: int, n_pairs: int) -> Ids:
     """Assign an item to each of `n_trials` trials, so that no pair of agents gets an item twice.
 
-    The trials use the pairs and the items in turn. The combinations of a pair and an item would repeat after a period of
-    lcm(n_pairs, n_items) trials, so the items are shifted by one after each period.
+    The trials use the pairs and the items in turn: trial t has the pair t mod n_pairs. The combinations of a pair and an item
+    would repeat after a period of lcm(n_pairs, n_items) trials, so the items are shifted by one after each period. For example, 2
+    pairs and 4 items have the period 4; trials of the first pair have the items 0, 2, then 1, 3.
 
     item_order : int array (n_items,), the items in the order in which they are used
 
@@ -277,8 +279,8 @@ def _assign_items(item_order: Ids, *, n_trials: int, n_pairs: int) -> Ids:
     """
     n_items = len(item_order)
     trial = np.arange(n_trials)
-    n_shifts = trial // lcm(n_pairs, n_items)
-    item: Ids = item_order[(trial + n_shifts) % n_items]
+    n_finished_periods = trial // lcm(n_pairs, n_items)
+    item: Ids = item_order[(trial + n_finished_periods) % n_items]
     return item
 
 
@@ -530,7 +532,8 @@ def _read_run_source(
 
     config = folder.read_config()
     judge_config = load_judge_of_run(config) if judge is None else load_judge_config(judge)
-    store_location = store or with_default_store(config, default_store).store_location
+    config_with_store = with_default_store(config, default_store)
+    store_location = store or config_with_store.store_location
     plan = plan_without_follow_ups(folder.read_plan())
     run_name = folder.path.resolve().name
     base = plan_experiment(run_name, plan, judge=judge_config, store=store_location)

@@ -6,6 +6,7 @@ The ranking itself and its files do not change.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
@@ -185,8 +186,6 @@ def _read_labels_of_frame(
 ) -> list[_Label]:
     """Read labels from a data frame with one row per label and the columns agent, item and `label`.
 
-    Rows without a label are left out.
-
     agent_ids : ids of the agents of the run
     label : column of the labels
     scale : lowest and highest possible label; None for (0, 1)
@@ -324,15 +323,20 @@ def _check_labels_fit_scale(values: Sequence[float], low: float, high: float) ->
     values : the labels, at least one
     low, high : lowest and highest possible label
 
-    Raises ConfigError [quality-scale] if a label is below `low` or above `high`, if `low` is not below `high`, or if all
-    labels are fractions and the scale is from 0 to 10 or wider.
+    Raises ConfigError [quality-scale] if a label is below `low` or above `high`, or if `low` is not below `high` or one of them
+    is infinite. The error is also raised if all labels are from 0 to 1, not only 0 and 1, and the scale begins at 0 and ends at
+    10 or above. Such labels are probably percentages that a spreadsheet stores as fractions, such as 0.8 for 80%.
     """
-    is_scale_valid = low < high
-    values_outside = [value for value in values if not low <= value <= high]
-    if values_outside or not is_scale_valid:
-        example = values_outside[0] if values_outside else values[0]
+    if not -math.inf < low < high < math.inf:
         raise ConfigError(
-            f"The labels do not fit the scale from {low:g} to {high:g}: got {example:g}. Set the "
+            f"The scale must be two finite numbers, the lower one first: got {low:g},{high:g}. Set the lowest and the highest "
+            "possible label, such as --scale 1,5; if low labels are the best, change the sign of the labels and of the scale.",
+            slug="quality-scale",
+        )
+    values_outside = [value for value in values if not low <= value <= high]
+    if values_outside:
+        raise ConfigError(
+            f"The labels do not fit the scale from {low:g} to {high:g}: got {values_outside[0]:g}. Set the "
             "lowest and the highest possible label, such as --scale 1,5.",
             slug="quality-scale",
         )

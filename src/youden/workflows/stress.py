@@ -211,8 +211,9 @@ def _evaluate_attack(
 ) -> AttackResult:
     """Compare the ranks and findings of an attacked pool with the results of the pool without the attack.
 
-    An attack adds (plants) agents. Its independent trials, from which false-positive rates are estimated, all contain a planted
-    agent. They change only the rates of the planted agents.
+    An attack adds (plants) agents. A finding is a problem of an agent's texts that `youden check` reports. An alarm is raised if
+    the judge answers too often that an agent's texts on different items have the same source. The new independent trials all
+    contain a planted agent, so they change only the false-positive rates of the planted agents.
 
     planted : attacked pool and the agents that the attack added
     verdicts : answers to the trials of the attacked pool; the trials of the pool without the attack come first
@@ -228,7 +229,8 @@ def _evaluate_attack(
 
     n_base_trials = len(planned.base.plan)
     is_answered_new_trial = verdicts.answered[n_base_trials:]
-    positions_in_alarms = {position for alarm in trials.yes_counts.find_alarms() for position in alarm.agents}
+    alarms = trials.yes_counts.find_alarms()
+    positions_in_alarms = {position for alarm in alarms for position in alarm.agents}
     planted_in_alarms = [position for position in planted.agents if position in positions_in_alarms]
     return AttackResult(
         attack=attack.name,
@@ -248,20 +250,22 @@ def _rank_planted_agents(
 ) -> dict[str, AttackRank]:
     """Return the rank that the best planted agent of an attack reaches, by ranking method; methods without a rank are left out.
 
+    The base agent is not ranked, because the texts of the planted agents are made from its texts.
+
     before : abilities without the attack, float array (n_agents,) by ranking method
     after : abilities with the attack, by ranking method; float array (n_agents + n_planted,) with the planted agents last
     """
     ids = tuple(agent.id for agent in planned.base.pool.agents)
     ranks_by_method = {}
     for method in before:
-        ranks = attack_ranks(before[method], after[method], base_agent=planned.base_agent, ids=ids)
-        if ranks is not None:
-            ranks_by_method[method] = ranks
+        attack_rank = attack_ranks(before[method], after[method], base_agent=planned.base_agent, ids=ids)
+        if attack_rank is not None:
+            ranks_by_method[method] = attack_rank
     return ranks_by_method
 
 
 def _list_newly_flagged(planned: PlannedStress, findings: list[Finding], baseline: _Baseline) -> tuple[str, ...]:
-    """List the innocent agents that the check of the pool reports only because of an attack: false alarms of the check.
+    """List the innocent agents that the check of the pool reports only because of an attack.
 
     The planted agents are left out, because the check should report them. The base agent is left out, too, because the planted
     agents may copy its responses.
@@ -271,8 +275,8 @@ def _list_newly_flagged(planned: PlannedStress, findings: list[Finding], baselin
 
     Returns the ids of the agents in the order of the pool.
     """
-    newly_named = _list_named_agents(findings) - baseline.flagged
-    newly_named_ids = {agent_id for _, agent_id in newly_named}
+    newly_named = _list_named_agents(findings) - baseline.flagged  # pairs (slug of the finding, agent)
+    newly_named_ids = {agent_id for _slug, agent_id in newly_named}
     original_ids = [agent.id for agent in planned.base.pool.agents]  # without the planted agents
     newly_named_ids.discard(original_ids[planned.base_agent])
     return tuple(agent_id for agent_id in original_ids if agent_id in newly_named_ids)

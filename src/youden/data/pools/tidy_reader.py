@@ -8,6 +8,7 @@ from __future__ import annotations
 import codecs
 import csv
 import logging
+import shlex
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -643,7 +644,7 @@ def _suggest_columns(source: Source) -> str:
     remedy = f"Name the columns {', '.join(REQUIRED)} and, if there are any, {', '.join(OPTIONAL)}"
     if source.path == _FRAME:
         return f"{remedy}; or pass one row per item, with the column item and one column per agent."
-    return f"{remedy}, separated by commas; or run `youden init {source.path.name}` to detect the columns."
+    return f"{remedy}, separated by commas; or run `youden init {shlex.quote(str(source.path))}` to detect the columns."
 
 
 def _check_column_type(source: Source, name: str, column_type: pa.DataType) -> None:

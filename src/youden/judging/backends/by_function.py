@@ -24,8 +24,7 @@ def judge_by_function(function: SameSource, plan: Plan, progress: Progress | Non
     Parameters
     ----------
     function : callable
-        Called as ``function(text_a, text_b)``; returns a bool, a number in [0, 1] (1 = same source), or None
-        for no answer.
+        Called as ``function(text_a, text_b)``; returns a bool, a number in [0, 1] (1 = same source), or None for no answer.
     plan : Plan
         Trials to be judged, with the pool of their texts.
     progress : Progress, optional

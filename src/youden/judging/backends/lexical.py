@@ -119,7 +119,7 @@ class Lexical:
         n_sources = len(pool.all_texts) if plan.is_self_plan else pool.n_agents
         first_responses = np.flatnonzero(agent_of_text < n_sources)
         other_item = np.where(plan.trial_type == PAIRED, plan.item, plan.other_item)
-        first, second = _find_text_positions(
+        first_text, second_text = _find_text_positions(
             plan, other_item=other_item, agent_of_text=agent_of_text, item_of_text=item_of_text
         )
         responses = pool.all_texts.T[pool.all_present.T]
@@ -132,7 +132,8 @@ class Lexical:
         fold_1, fold_2 = fold[plan.item], fold[other_item]
         excluded_folds = N_FOLDS * np.minimum(fold_1, fold_2) + np.maximum(fold_1, fold_2)  # one number per pair
         models = np.unique(excluded_folds)[:, None]
-        is_fitted_on = (fold >= 0) & (fold != models // N_FOLDS) & (fold != models % N_FOLDS)  # (n_models, n_items)
+        excluded_1, excluded_2 = models // N_FOLDS, models % N_FOLDS  # the two folds of each pair
+        is_fitted_on = (fold >= 0) & (fold != excluded_1) & (fold != excluded_2)  # (n_models, n_items)
 
         matrix = build_word_matrix(texts)[: len(item_of_text)]
         matrix, word_weights = _weight_words(matrix, item_of_text, is_fitted_on)
@@ -144,10 +145,10 @@ class Lexical:
         samples = []
         for paired in (True, False):
             pairs = sample_pairs(item_of_text[first_responses], rng, paired=paired)
-            a, b = (first_responses[rows] for rows in pairs)
-            similarities = sum_shared_weights(matrix, a, b, weights=word_weights)
-            similarities *= text_weight[a] * text_weight[b]
-            is_in_fit = is_fitted_on[:, item_of_text[a]] & is_fitted_on[:, item_of_text[b]]
+            text_1, text_2 = (first_responses[positions] for positions in pairs)
+            similarities = sum_shared_weights(matrix, text_1, text_2, weights=word_weights)
+            similarities *= text_weight[text_1] * text_weight[text_2]
+            is_in_fit = is_fitted_on[:, item_of_text[text_1]] & is_fitted_on[:, item_of_text[text_2]]
             samples.append((similarities.T, is_in_fit))
         (paired_similarities, is_paired_in_fit), (independent_similarities, is_independent_in_fit) = samples
 
@@ -160,9 +161,9 @@ class Lexical:
                 is_self_plan=plan.is_self_plan,
             )
             trials = np.flatnonzero(excluded_folds == model)
-            a, b = first[trials], second[trials]
-            similarities = sum_shared_weights(matrix, a, b, weights=word_weights[:, m])
-            similarities *= text_weight[a, m] * text_weight[b, m]
+            text_1, text_2 = first_text[trials], second_text[trials]
+            similarities = sum_shared_weights(matrix, text_1, text_2, weights=word_weights[:, m])
+            similarities *= text_weight[text_1, m] * text_weight[text_2, m]
             answer[trials] = np.clip(similarities / scale, 0.0, 1.0)
             hard[trials] = similarities >= threshold
 
@@ -197,9 +198,9 @@ def _weight_words(
 ) -> tuple[csr_array[np.int8], Floats]:
     """Compute the weights of words, and select the words that can contribute to a similarity.
 
-    The weight of a word in a model is its inverse document frequency over the items that the model is fitted on. It is 0 if
-    the word occurs on all of these items. A word is selected if at least two texts contain it, and its weight is above 0 in at
-    least one model.
+    Each model of text similarity is fitted on a part of the items. The weight of a word in a model is its inverse document
+    frequency over these items: 0 if the word occurs on all of them. A word is selected if at least two texts contain it, and
+    its weight is above 0 in at least one model.
 
     matrix : int8 csr_array (n_texts, n_words), 1 if the text contains the word
     item_of_text : int array (n_texts,), item of each text
@@ -230,26 +231,26 @@ def _find_text_positions(
     Returns the positions of the first and of the second texts in the list, two int arrays (n_trials,).
     Raises: PlanError [plan-missing-text] if the pool lacks a text of a trial.
     """
-    pool = plan.pool
-    positions = np.full(pool.all_texts.shape, -1)  # −1 for a text that the pool lacks
+    # position in the list by row and column of `Pool.all_texts`; −1 for a text that the pool lacks
+    positions = np.full(plan.pool.all_texts.shape, -1)
     positions[agent_of_text, item_of_text] = np.arange(len(item_of_text))
-    first_row, second_row = plan.text_rows
-    first = positions[first_row, plan.item]
-    second = positions[second_row, other_item]
-    if (first < 0).any() or (second < 0).any():
-        raise _make_missing_text_error(plan, first=first, second=second, other_item=other_item)
-    return first, second
+    first_row, second_row = plan.text_rows  # rows of `Pool.all_texts`
+    first_text = positions[first_row, plan.item]
+    second_text = positions[second_row, other_item]
+    if (first_text < 0).any() or (second_text < 0).any():
+        raise _make_missing_text_error(plan, first_text=first_text, second_text=second_text, other_item=other_item)
+    return first_text, second_text
 
 
-def _make_missing_text_error(plan: Plan, *, first: Index, second: Index, other_item: Ids) -> PlanError:
+def _make_missing_text_error(plan: Plan, *, first_text: Index, second_text: Index, other_item: Ids) -> PlanError:
     """Make the error for a plan with texts that its pool does not contain. The message names the first missing text.
 
-    first, second : int arrays (n_trials,), positions of the two texts of each trial; −1 for a text that the pool lacks
+    first_text, second_text : int arrays (n_trials,), positions of the texts of each trial; −1 for a text that the pool lacks
     other_item : int array (n_trials,), item of the second text of each trial
     """
-    incomplete_trials = np.flatnonzero((first < 0) | (second < 0))
+    incomplete_trials = np.flatnonzero((first_text < 0) | (second_text < 0))
     trial = incomplete_trials[0]
-    if first[trial] < 0:
+    if first_text[trial] < 0:
         agent, item = plan.first[trial], plan.item[trial]
     else:
         agent, item = plan.second[trial], other_item[trial]
@@ -325,13 +326,16 @@ def sample_pairs(
     first = np.searchsorted(pairs_end, pair_numbers, side="right")
     partner_numbers = pair_numbers - pairs_start[first]  # 0 for the first partner of the text
 
-    # convert the number of the partner to its position: skip the texts in between that are no partners
+    # Convert the number of the partner to its position: skip the texts in between that are no partners. For example, the texts 2,
+    # 3 and 4 are on one item. The paired partners of text 3 are 2 and 4. Its other partners are 0, 1, 5, …
     if paired:
-        position = item_start[first] + partner_numbers
-        n_skipped = np.where(position >= first, 1, 0)  # the first text itself
-        return first, position + n_skipped
-    n_skipped = np.where(partner_numbers >= item_start[first], n_on_item[first], 0)  # the texts on the same item
-    return first, partner_numbers + n_skipped
+        second = item_start[first] + partner_numbers
+        second[second >= first] += 1  # skip the first text itself
+    else:
+        second = partner_numbers
+        is_after_item = second >= item_start[first]
+        second[is_after_item] += n_on_item[first][is_after_item]  # skip the texts on the same item
+    return first, second
 
 
 def _fit_scale_and_threshold(paired: Floats, independent: Floats, *, is_self_plan: bool) -> tuple[float, float]:
@@ -376,10 +380,10 @@ def compute_text_weights(
 ) -> Floats:
     """Compute the weights of texts. Texts that share unusually many words with other responses to their item weigh less.
 
-    A word is common on an item if at least two agents used it there. The common weight of a text is the sum of the weights of
-    its common words. The common weight of an agent is the mean over its texts on the item. Each item has a limit:
-    `MAX_QUARTILES` times the upper quartile of the agents' common weights that are above 0. The weight of a text is
-    min(1, limit / common weight) to the power of `LENGTH_POWER`.
+    - A word is common on an item if at least two agents used it there.
+    - Common weight of a text: the sum of the weights of its common words. Of an agent: the mean over its texts on the item.
+    - Limit of an item: `MAX_QUARTILES` · upper quartile of the common weights of the agents that are above 0.
+    - Weight of a text: min(1, limit / common weight) to the power of `LENGTH_POWER`.
 
     matrix : int8 csr_array (n_texts, n_words), 1 if the text contains the word
     item_of_text, agent_of_text : int arrays (n_texts,), item and agent of each text; `item_of_text` ascends
@@ -402,7 +406,7 @@ def compute_text_weights(
         is_common[common_words_of_item] = 0  # for the next item
 
         weights_by_agent = _average_over_texts_of_agents(common_weights, agent_of_text[texts])
-        limit = MAX_QUARTILES * _compute_quartiles_of_positive_values(weights_by_agent)
+        limit = MAX_QUARTILES * _compute_upper_quartiles_above_zero(weights_by_agent)
         np.divide(limit, common_weights, out=ratios[texts], where=common_weights > limit)
     return np.asarray(ratios**LENGTH_POWER)
 
@@ -437,27 +441,26 @@ def _find_common_words(matrix: csr_array[np.int8], *, item_of_text: Index, agent
     n_agents = int(agent_of_text.max()) + 1
     n_items = int(item_of_text.max()) + 1
 
-    # an agent's responses to one item have the same number
-    response_numbers = item_of_text * n_agents + agent_of_text
-    distinct_numbers, group_of_text = np.unique(response_numbers, return_inverse=True)
-    item_of_group = distinct_numbers // n_agents
+    # a code for each pair of an item and an agent; all responses of the agent to the item are one group
+    codes = item_of_text * n_agents + agent_of_text
+    distinct_codes, group_of_text = np.unique(codes, return_inverse=True)
+    item_of_group = distinct_codes // n_agents
 
     # an agent that used a word in several responses to an item counts once
     words_by_group = matrix
-    has_several_responses = len(distinct_numbers) < len(item_of_text)
+    has_several_responses = len(distinct_codes) < len(item_of_text)
     if has_several_responses:
-        words_by_group = build_group_word_matrix(matrix, group_of_text, n_groups=len(distinct_numbers))
+        words_by_group = build_group_word_matrix(matrix, group_of_text, n_groups=len(distinct_codes))
     return build_group_word_matrix(words_by_group, item_of_group, n_groups=n_items, min_texts=2)
 
 
 def _average_over_texts_of_agents(common_weights: Floats, agent_of_text: Index) -> Floats:
     """Average the common weights of the texts of each agent (see `compute_text_weights`).
 
-    common_weights : float array (n_texts, n_models)
+    common_weights : float array (n_texts, n_models), sum of the weights of the common words of each text in each model
     agent_of_text : int array (n_texts,), agent of each text
 
-    Returns a float array (n_agents, n_models), one row per agent that occurs in `agent_of_text`. The order of the rows is not
-    defined.
+    Returns a float array (n_agents, n_models), one row per agent that occurs in `agent_of_text`, in any order.
     """
     agents, row_of_text, n_texts = np.unique(agent_of_text, return_inverse=True, return_counts=True)
     has_one_text_each = len(agents) == len(agent_of_text)
@@ -468,7 +471,7 @@ def _average_over_texts_of_agents(common_weights: Floats, agent_of_text: Index) 
     return np.asarray(sums / n_texts[:, None])
 
 
-def _compute_quartiles_of_positive_values(values: Floats) -> Floats:
+def _compute_upper_quartiles_above_zero(values: Floats) -> Floats:
     """Return the upper quartile of the positive values of each column, linearly interpolated.
 
     values : float array (n_agents, n_models), ≥ 0
@@ -519,9 +522,9 @@ def _compute_copied_shares(pool: Pool, texts: SegmentedTexts, *, agent_of_text: 
     for item, record in enumerate(pool.items):
         if record.prompt is None:
             continue
-        positions = range(starts[item], starts[item + 1])
+        positions = np.arange(starts[item], starts[item + 1])
         responses = (texts[position] for position in positions)
-        prompt = texts[n_responses + item]
+        prompt = texts[n_responses + item]  # the prompts follow the responses
         shares[agent_of_text[positions], item] = copied_shares(responses, prompt)
     return shares
 
@@ -536,17 +539,17 @@ def _find_copying(
         ascend
     is_self_plan : whether each trial compares responses of one agent, so that there is no ranking
     """
-    copied_fractions = _compute_copied_shares(pool, texts, agent_of_text=agent_of_text, item_of_text=item_of_text)
+    shares = _compute_copied_shares(pool, texts, agent_of_text=agent_of_text, item_of_text=item_of_text)
 
     # The rows are the agents' first responses, then their second ones, and so on. Put all responses of an agent in one row.
-    fractions_of_repeats = np.split(copied_fractions, pool.repeats)
-    fractions_by_agent = np.hstack(fractions_of_repeats)
+    shares_by_repeat = np.split(shares, pool.repeats)  # arrays (n_agents, n_items)
+    shares_by_agent = np.hstack(shares_by_repeat)
 
     effect = "ranks the agent higher than its responses deserve"
     if is_self_plan:
         effect = "overstates the self-consistency of the agent"
     findings = []
-    for copying in find_copying_agents(fractions_by_agent):
+    for copying in find_copying_agents(shares_by_agent):
         agent_id = pool.agents[copying.agent].id
         message = (
             f"Agent '{agent_id}' copies its prompts: in its median response, {copying.share:.0%} of the "

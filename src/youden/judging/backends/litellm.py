@@ -139,10 +139,10 @@ def _convert_api_error(error: openai.APIError) -> CallError:
 
     status: Any = getattr(error, "status_code", None)
     # litellm also sets the status 500 if the connection was lost, so a 500 does not show that the server has replied
-    is_status_of_reply = isinstance(status, int) and status >= _MIN_ERROR_STATUS and status != _SERVER_ERROR
-    if not is_status_of_reply:
+    has_error_status = isinstance(status, int) and status >= _MIN_ERROR_STATUS
+    if not has_error_status or status == _SERVER_ERROR:
         kind: FailureKind = "transient" if fatal_code is None else "fatal"
-        return CallError(message, kind=kind, wording=fatal_code)
+        return CallError(message, kind=kind, wording=fatal_code)  # `wording` is the part of the message that decides
     headers = getattr(error, "litellm_response_headers", None) or {}
     return _make_error_from_status(status, message, fatal_code, retry_after=parse_retry_after(headers))
 
@@ -152,7 +152,7 @@ def _make_error_from_status(
 ) -> CallError:
     """Make the error for a reply of the server that has an HTTP status of at least 400.
 
-    An error is fatal if the run has to stop. If the status is not fatal, but a code in the message is, the message may only
+    An error is fatal if the run has to stop. If the status is not fatal, but a code in the message is, the message might merely
     quote a judged text that contains the code. The `wording` of the error is then set to the code, so that
     `to_rejection_if_quoted` can search the request for it.
 

@@ -33,12 +33,7 @@ class OpenAIJudge:
         SDK client to use instead of one for `connection`; its retries must be off.
     """
 
-    def __init__(
-        self,
-        connection: Connection,
-        *,
-        client: AsyncOpenAI | None = None,
-    ) -> None:
+    def __init__(self, connection: Connection, *, client: AsyncOpenAI | None = None) -> None:
         self.name = connection.name
         self._client = client or _make_client(connection)
 
@@ -88,8 +83,8 @@ class _BoundedClient(DefaultAioHttpClient):
 def _make_client(connection: Connection) -> AsyncOpenAI:
     """Make a client of OpenAI's SDK that does not retry.
 
-    The SDK reads the organization, the project and further headers of requests from the environment. They are removed from the
-    client unless it sends to a server of OpenAI.
+    The SDK reads the organization, the project and further headers of requests from the environment. If the address is not one of
+    OpenAI's servers, they are removed from the client.
     """
     headers = {} if connection.authorization is None else {"Authorization": connection.authorization}
     client = AsyncOpenAI(
@@ -105,5 +100,5 @@ def _make_client(connection: Connection) -> AsyncOpenAI:
     if not is_openai_server:
         client.organization = None
         client.project = None
-        client._custom_headers = headers  # without those in OPENAI_CUSTOM_HEADERS
+        client._custom_headers = headers  # drops those of OPENAI_CUSTOM_HEADERS; the SDK has no public way
     return client

@@ -128,8 +128,7 @@ def parse_error_parts(body: object) -> ErrorParts:
     Parameters
     ----------
     body : object
-        Body of the reply, parsed from JSON. The error may be the body itself, its field `error`, or the first element of
-        a list.
+        Body of the reply, parsed from JSON. The error may be the body itself, its field `error`, or the first element of a list.
 
     Returns
     -------
@@ -153,9 +152,8 @@ def parse_error_parts(body: object) -> ErrorParts:
         codes = tuple(_iter_codes([body_object, *_get_details(body_object)]))
         return ErrorParts(codes, error)
 
-    # Objects that may contain codes or a message, the most specific first. The body has the details of an empty error object.
-    details = _get_details(error_object or body_object)
-    objects = [error_object, *details]
+    details = _get_details(error_object or body_object)  # the details of an empty error object are in the body
+    objects = [error_object, *details]  # may contain codes or a message; the most specific object comes first
     if error_object is not body_object:
         objects.append(body_object)
     codes = tuple(_iter_codes(objects))

@@ -71,7 +71,7 @@ class UncertainCosts:
         There is one finding on all answers without valid token counts, and one on all calls without a reply. The facts of a
         finding are its numbers for other programs: the number of calls ("n") and their counted cost in USD ("usd").
 
-        model : name of the model. It is also a fact ("doubted") of the finding on answers without valid token counts.
+        model : name of the model. The finding on its doubtful token counts also has it as the fact "doubted".
         """
         findings = []
         if self.n_unreported:
@@ -125,7 +125,7 @@ class Budget:
         return self.spent
 
     def record_unreported(self, model: str, usd: float, usage_error: str | None) -> None:
-        """Record an answer without valid token counts, for the findings on the run.
+        """Record an answer whose token counts were not reported or are not valid, so that the report can warn about its cost.
 
         The cost of the answer is not added to the spending here: `settle` counts it.
 
@@ -134,8 +134,7 @@ class Budget:
         model : str
             Name of the model.
         usd : float
-            Cost that is counted for the answer, in USD. Answers that cost nothing or an unknown amount (NaN) are not
-            recorded.
+            Cost that is counted for the answer, in USD. Answers that cost nothing or an unknown amount (NaN) are not recorded.
         usage_error : str or None
             Description of the reported token counts and of why these counts are not possible; None if no counts were reported.
         """

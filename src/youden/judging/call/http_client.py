@@ -70,8 +70,7 @@ class HttpClient:
         Raises
         ------
         CallError
-            If the connection fails, the time or size limit is exceeded, or the status is not 2xx; redirects
-            are not followed.
+            If the connection fails, the time or size limit is exceeded, or the status is not 2xx; redirects are not followed.
         """
         if self._session is None:
             self._session = _open_session(self._address, self._headers)
@@ -123,7 +122,7 @@ def make_connection_error(error: BaseException) -> CallError:
     if isinstance(error, aiohttp.ClientHttpProxyError):
         reason = f"The proxy answered with HTTP {error.status} ({error.message})."
         kind = classify_status(error.status)
-        # whatever status the proxy sent, this one selects the remedy about proxies for the user
+        # the status of the error is always 407, because messages to the user explain this status by the proxy
         return CallError(reason, kind=kind, status=PROXY_AUTHENTICATION_REQUIRED, unbilled=True)
     was_never_sent = isinstance(error, aiohttp.ClientConnectorError)
     return CallError(f"{type(error).__name__}: {error}", kind="transient", unbilled=was_never_sent)

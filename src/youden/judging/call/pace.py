@@ -165,7 +165,7 @@ class RateLimiter:
             if self._token_limiter is None:
                 return
 
-            # add the tokens that earlier requests used in excess of their estimates; a negative number if they used fewer
+            # `settle` adds the differences between used and estimated tokens of earlier requests, which may be negative
             remaining_tokens = tokens + self._unsettled_tokens
             self._unsettled_tokens = 0.0
 
@@ -175,7 +175,8 @@ class RateLimiter:
                 await self._token_limiter.acquire(portion)
                 remaining_tokens -= portion
 
-            # a negative remainder is credit for the next request; `settle` may have changed the sum during the wait
+            # If earlier requests used far fewer tokens than estimated, a negative number remains: the next request waits for
+            # fewer tokens. It is added, because `settle` may have changed the sum during the wait.
             self._unsettled_tokens += remaining_tokens
 
     def settle(self, reserved: float, used: float) -> None:

@@ -182,10 +182,11 @@ def count_answer_tokens(usage: Mapping[str, Any]) -> int | None:
 
     details = object_or_empty(usage.get("completion_tokens_details"))
     n_reasoning = parse_count(details.get("reasoning_tokens")) or parse_count(usage.get("reasoning_tokens")) or 0
-    if n_reasoning > n_out:  # the tokens of the answer cannot include those of the reasoning
+    if n_reasoning > n_out:  # then the gateway has left the reasoning out of `completion_tokens`
         n_out += n_reasoning
     n_total = parse_count(usage.get("total_tokens")) or 0
-    return max(n_out, n_total - n_in)
+    n_out_by_total = n_total - n_in  # larger than `n_out` if only the total includes the reasoning
+    return max(n_out, n_out_by_total)
 
 
 def validate_completion(reply: Completion) -> Completion:
@@ -207,7 +208,7 @@ def validate_completion(reply: Completion) -> Completion:
     CallError
         Of kind `transient`, if the text or the log-probabilities are invalid.
     """
-    if _has_only_simple_fields(reply):
+    if _has_only_simple_fields(reply):  # all fields are valid as they are
         texts = (reply.text, reply.finish_reason, reply.model, reply.fingerprint or "")
         if not has_secret(*texts):
             return reply
@@ -298,9 +299,8 @@ def check_usage(
     Raises
     ------
     CallError
-        Of kind `rejected`, if the answer is too long; it is never cut. This is the case if its text and refusal together
-        have more bytes than `answer_limit` tokens can have (without a limit, more than `MAX_REPLY_BYTES`), or if its
-        tokens with log-probabilities have more than `EXTRA_BYTES`.
+        Of kind `rejected`, if the answer is too long. Its text and refusal together may have as many bytes as `answer_limit`
+        tokens can have (without a limit, `MAX_REPLY_BYTES`), and its tokens with log-probabilities `EXTRA_BYTES`.
     """
     _check_length(completion, answer_limit)
     n_in, n_out = completion.tokens_in, completion.tokens_out
@@ -373,11 +373,14 @@ def _check_length(completion: Completion, answer_limit: int | None) -> None:
         n_text_bytes += _count_bytes(completion.refusal)
     n_token_bytes = sum([_count_bytes(token) for token, _log_probability in completion.top_logprobs])
 
-    is_text_too_long = n_text_bytes > max_text_bytes
-    if is_text_too_long or n_token_bytes > EXTRA_BYTES:
-        n_bytes = n_text_bytes if is_text_too_long else n_token_bytes
-        reason = f"The answer is too long: got {n_bytes:,} bytes{limit_description}. It is not stored."
-        raise CallError(reason, kind="rejected")
+    if n_text_bytes > max_text_bytes:
+        n_bytes = n_text_bytes
+    elif n_token_bytes > EXTRA_BYTES:
+        n_bytes = n_token_bytes
+    else:
+        return
+    reason = f"The answer is too long: got {n_bytes:,} bytes{limit_description}. It is not stored."
+    raise CallError(reason, kind="rejected")
 
 
 def _count_bytes(text: str) -> int:
@@ -386,13 +389,12 @@ def _count_bytes(text: str) -> int:
 
 
 def _join_content(content: Any) -> tuple[Any, str | None]:
-    """Return two texts from the content of a message: the answer, and the refusal (None if there is none).
+    """Join the parts of a message's content to two texts: the answer, and the refusal (None if there is none).
 
-    The content of a message is a text or a list of parts, such as reasoning, texts of the answer and texts of a refusal. The
-    texts of each kind are joined, and parts with reasoning are left out.
+    The content is a text or a list of parts, such as reasoning, texts of the answer and texts of a refusal. The texts of each
+    kind are joined, and parts with reasoning are left out. A content of any other type is returned unchanged, with None.
 
-    content : text, part or list of parts; None for an empty text. Any other value is returned unchanged, without a refusal
-        (None).
+    content : text, part or list of parts; None for an empty text
     """
     if content is None:
         return "", None

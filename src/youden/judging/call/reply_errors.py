@@ -47,8 +47,7 @@ def find_reply_error(reply: object) -> CallError | None:
     Returns
     -------
     CallError or None
-        None if the reply holds no error. Its `unbilled` is False if the reply reports tokens of an answer, which may be
-        billed.
+        None if the reply holds no error. Its `unbilled` is False if the reply reports tokens of an answer, which may be billed.
 
     Examples
     --------
@@ -76,8 +75,8 @@ def _find_error_field(reply: dict[str, Any]) -> object | None:
 
     reply : the reply, parsed from JSON
 
-    Returns an empty object if only the finish reason reports an error, and None if the reply contains a complete answer or
-    reports no error.
+    Returns None if the reply contains a complete answer or reports no error. Returns an empty object, which is an error without
+    a description, if only the finish reason reports an error.
     """
     choices = reply.get("choices")
     first_choice = choices[0] if isinstance(choices, list) and choices else None
@@ -91,7 +90,9 @@ def _find_error_field(reply: dict[str, Any]) -> object | None:
     for error in (choice.get("error"), message.get("error"), reply.get("error")):
         if _is_error(error):
             return error
-    return {} if finish_reason in _FAILED else None
+    if finish_reason in _FAILED:
+        return {}
+    return None
 
 
 _ENDED_BY_ITSELF = ("stop", "length")

@@ -12,13 +12,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from tenacity import (
-    RetryCallState,
-    Retrying,
-    stop_after_attempt,
-    wait_combine,
-    wait_random_exponential,
-)
+from tenacity import RetryCallState, Retrying, stop_after_attempt, wait_combine, wait_random_exponential
 
 from youden.judging.call.failures import TOO_MANY_REQUESTS, Attempts, CallError
 
@@ -53,10 +47,7 @@ class RetryPolicy:
 
     def __init__(self, max_tries: int, backoff: float) -> None:
         jitter = wait_random_exponential(backoff, max=max(backoff, MAX_BACKOFF_SECONDS))
-        self._tenacity = Retrying(
-            stop=stop_after_attempt(max_tries),
-            wait=wait_combine(jitter, _get_retry_after),
-        )
+        self._tenacity = Retrying(stop=stop_after_attempt(max_tries), wait=wait_combine(jitter, _get_retry_after))
 
     def count_failure_and_compute_wait(self, attempts: Attempts, error: CallError) -> float | None:
         """Count a failed attempt, and compute the time until the next attempt.
@@ -74,10 +65,12 @@ class RetryPolicy:
         Returns
         -------
         float or None
-            Seconds until the next attempt, or None if the call must not be sent again. An error that is not transient
-            gives None. HTTP 429 gives None if the sum of all waits after HTTP 429 exceeds `MAX_THROTTLED_SECONDS`. Any
-            other error gives None if it ended attempt number `max_tries`, or if the server asked for a wait longer than
-            `MAX_THROTTLED_SECONDS`.
+            Seconds until the next attempt. None if the call must not be sent again, for one of these reasons:
+
+            - The error is not transient.
+            - After HTTP 429, the sum of all waits of the call after HTTP 429 exceeds `MAX_THROTTLED_SECONDS`.
+            - After another error, `max_tries` attempts have failed, or the server asked for a wait longer than
+              `MAX_THROTTLED_SECONDS`.
         """
         if error.kind != "transient":
             return None

@@ -23,14 +23,14 @@ MASK = "***"
 
 
 class KnownSecrets:
-    """The registered secrets, in the forms in which they are searched for."""
+    """The registered secrets, and the encoded texts and parts that are searched for."""
 
     secrets: frozenset[str] = frozenset()
     pattern: re.Pattern[str] | None = None
-    """Matches every form of every secret of at least `MIN_SECRET_CHARACTERS`; None if there are none."""
+    """Matches every encoding of every secret of at least `MIN_SECRET_CHARACTERS` characters; None if there are none."""
     parts: frozenset[str] = frozenset()
-    """All parts of `_PART_CHARACTERS` of all forms."""
-    short: tuple[str, ...] = ()
+    """All substrings of `_PART_CHARACTERS` characters of all encodings of all secrets."""
+    shorter_than_part: tuple[str, ...] = ()
     """Secrets that are shorter than such a part, the longest first."""
 
 
@@ -54,34 +54,35 @@ def register_secrets(secrets: Iterable[str | None]) -> None:
     _registered.secrets |= new_secrets
     _registered.pattern = _compile_pattern(_registered.secrets)
 
+    # a part of a secret has `_PART_CHARACTERS` characters; errors may also contain it in an encoded form, such as base64
     parts: set[str] = set()
     for secret in _registered.secrets:
-        for encoded_secret in _iter_forms(secret):
+        for encoded_secret in _iter_encodings(secret):
             parts.update(_iter_parts(encoded_secret))
     _registered.parts = frozenset(parts)
 
-    secrets_without_parts = [secret for secret in _registered.secrets if len(secret) < _PART_CHARACTERS]
-    _registered.short = tuple(sorted(secrets_without_parts, key=len, reverse=True))
+    shorter_than_part = [secret for secret in _registered.secrets if len(secret) < _PART_CHARACTERS]
+    _registered.shorter_than_part = tuple(sorted(shorter_than_part, key=len, reverse=True))
 
 
 def _compile_pattern(secrets: Iterable[str]) -> re.Pattern[str] | None:
-    """Compile a pattern of all forms of the secrets that are masked in replies; None if all secrets are too short."""
-    forms: set[str] = set()
+    """Compile a pattern of all encodings of the secrets that are masked in replies; None if all secrets are too short."""
+    encoded_secrets: set[str] = set()
     for secret in secrets:
         if len(secret) >= MIN_SECRET_CHARACTERS:
-            forms.update(_iter_forms(secret))
-    if not forms:
+            encoded_secrets.update(_iter_encodings(secret))
+    if not encoded_secrets:
         return None
 
-    # the first alternative that fits is masked, so the longest come first: one form may contain another
-    longest_first = sorted(forms, key=len, reverse=True)
+    # the first alternative that fits is masked, so the longest come first: one encoded text may contain another
+    longest_first = sorted(encoded_secrets, key=len, reverse=True)
     return re.compile("|".join(map(re.escape, longest_first)))
 
 
-def _iter_parts(form: str) -> Iterator[str]:
+def _iter_parts(encoded_secret: str) -> Iterator[str]:
     """Yield all substrings of `_PART_CHARACTERS` characters."""
-    for start in range(len(form) - _PART_CHARACTERS + 1):
-        yield form[start : start + _PART_CHARACTERS]
+    for start in range(len(encoded_secret) - _PART_CHARACTERS + 1):
+        yield encoded_secret[start : start + _PART_CHARACTERS]
 
 
 def mask_secrets(text: str) -> str:
@@ -134,7 +135,7 @@ def mask_secret_parts(text: str) -> str:
             is_secret[part] = [True] * _PART_CHARACTERS
 
     masked_text = _mask_characters(text, is_secret)
-    for secret in _registered.short:
+    for secret in _registered.shorter_than_part:
         masked_text = masked_text.replace(secret, MASK)
     return masked_text
 
@@ -160,8 +161,8 @@ def _mask_characters(text: str, is_secret: list[bool]) -> str:
     return masked_text
 
 
-def _iter_forms(secret: str) -> Iterator[str]:
-    """Yield the forms that a secret can have in a text: plain, in JSON, in a URL, and in base64 at any offset."""
+def _iter_encodings(secret: str) -> Iterator[str]:
+    """Yield the texts that can represent a secret: the secret itself, and its encodings in JSON, in a URL and in base64."""
     yield secret
     json_without_quotes = json.dumps(secret)[1:-1]
     yield from (json_without_quotes, quote(secret), quote(secret, safe=""))
@@ -172,10 +173,10 @@ def _iter_forms(secret: str) -> Iterator[str]:
 
 
 def _encode_base64_at_offset(secret: str, n_bytes_before: int) -> str:
-    """Return the characters in a base64 text that a secret determines alone, if other bytes precede and follow it.
+    """Encode a secret in base64, but return only the characters that do not depend on the bytes before and after it.
 
     Base64 encodes each group of three bytes by four characters. The result therefore depends on how many bytes of the first
-    group precede the secret. Characters that depend on the bytes before or after the secret are left out.
+    group precede the secret.
 
     n_bytes_before : number of bytes of the first group that precede the secret: 0, 1 or 2
     """

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from youden.errors import ConfigError
-from youden.judging.backend_records import BACKENDS, JUDGES, PROVIDERS, infer_judge_keys
+from youden.judging.backend_records import BACKENDS, JUDGES, PROVIDERS, REPLAY, infer_judge_keys
 from youden.judging.backends.by_function import SameSource
 from youden.judging.config.answering import SECRETS
 from youden.judging.config.judge_paths import find_judge_file, list_judge_names, report_hidden_judge
@@ -64,11 +64,11 @@ def load_judge_of_run(config: RunConfig) -> JudgeConfig:
         [unknown-judge], [judge-config], [judge-config-unreadable], [shadowed]: if the judge cannot be loaded;
         [question-judge]: if it cannot answer the question of the run, or if its prompt asks another question.
     """
-    # the config is immutable and allows no new attributes, so the loaded judge is cached in its __dict__
+    # The config is immutable and allows no new attributes, so the loaded judge is cached in its __dict__. A changed copy of the
+    # config also has the __dict__: the cached judge is used only if the values that determine it are still the same.
     judge_source = (config.judge, config.file, config.question)
     cached_source, cached_judge = config.__dict__.get("loaded_judge", (None, None))
-    is_up_to_date = cached_source == judge_source  # a copy of the config with other values keeps the cached judge
-    if is_up_to_date and isinstance(cached_judge, JudgeConfig):
+    if cached_source == judge_source and isinstance(cached_judge, JudgeConfig):
         return cached_judge
 
     _report_shipped_judge_hidden_by_file(config)
@@ -87,7 +87,7 @@ def _report_shipped_judge_hidden_by_file(config: RunConfig) -> None:
     judge_name, judge_file = config.judge_name, config.judge
     if judge_name is None or not isinstance(judge_file, str):
         return
-    was_found_by_name = Path(judge_file).stem == Path(judge_name).name
+    was_found_by_name = Path(judge_file).stem == Path(judge_name).name  # a path in the config would end with .yaml
     if was_found_by_name:
         report_hidden_judge(judge_name, Path(judge_file))
 
@@ -129,6 +129,12 @@ def with_question(judge: JudgeConfig, question: Question) -> JudgeConfig:
 
     answered_question = judge.loaded_prompt.question if judge.makes_calls else "information"
     if answered_question != question:
+        if judge.backend == REPLAY:
+            raise ConfigError(
+                f"The judge '{judge.name}' does not state whose answers it repeats, but the run has `question: {question}`. Set "
+                "`replay_of` to the judge whose answers the store contains.",
+                slug="question-judge",
+            )
         raise ConfigError(
             f"The judge '{judge.name}' answers `question: {answered_question}`, but the run has `question: {question}`. Set "
             f"`question: {answered_question}` in the config of the run, or use a model with a prompt for `{question}`.",

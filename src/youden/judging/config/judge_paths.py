@@ -64,17 +64,18 @@ def _find_file_by_path(path: Path) -> Path:
 def _is_backend_or_model(name: str) -> bool:
     """Return whether a name belongs to a backend, or to a model of a known provider. A judge of this name needs no file.
 
-    A name with a provider, such as openai/gpt-4o, belongs to a model if the provider is known. A name without a provider, such
-    as gpt-4o, belongs to a model if the table of prices contains it.
+    A name with a known provider, such as openai/gpt-4o, always belongs to a model. A name without a provider, such as gpt-4o,
+    belongs to a model if the table of prices contains it.
     """
     if name in JUDGES:
         return True
-    judge_keys = infer_judge_keys(name)
+    judge_keys = infer_judge_keys(name)  # None if the provider is not known
     if judge_keys is None:
         return False
-    has_provider = "/" in name
+    if "/" in name:  # the name contains the provider
+        return True
     backend = str(judge_keys["backend"])
-    return has_provider or bool(find_table_entry(backend, name))
+    return bool(find_table_entry(backend, name))
 
 
 def report_hidden_judge(name: str, path: Path) -> bool:
@@ -100,10 +101,10 @@ def report_hidden_judge(name: str, path: Path) -> bool:
         [shadowed]: if the file hides a judge, backend or model and the environment variable CI is set, because warnings
         are rarely read in continuous integration.
     """
-    original = find_shipped("configs", f"judges/{name}.yaml")
-    if original is None and _is_backend_or_model(name):
-        original = Path(name)  # a backend or a model has no file; any path that differs from `path` is reported
-    return report_shadow("judge", name, path, original=original)
+    hidden_file = find_shipped("configs", f"judges/{name}.yaml")
+    if hidden_file is None and _is_backend_or_model(name):
+        hidden_file = Path(name)  # not a real file: a backend or a model has none, and its name differs from `path`
+    return report_shadow("judge", name, path, original=hidden_file)
 
 
 def find_local_judge(name: str) -> Path | None:

@@ -353,19 +353,19 @@ class JudgeConfig(RequestSettings, AnswerSettings):
             [key-not-trusted]: if a host is not known for the key and the user has not allowed it. [key-over-http]: if a key would
             be sent over http to another machine. [env-base-url]: if the `.env` file with the key also contains an address.
         """
-        for judge in self.judges:
+        for judge in self.judges:  # only a jury has other judges
             judge.check_trust(environment)
 
         key, source = self.find_key(environment)
-        may_find_key_itself = self.makes_calls and self.key_variable is None
-        may_send_key = key is not None or may_find_key_itself
+        backend_may_find_key = self.makes_calls and self.key_variable is None
+        may_send_key = key is not None or backend_may_find_key
         if may_send_key and not self._was_passed_from_python:
-            check_key_uses(self.find_key_uses(), judge=self.name, file=self._file)
-        self.check_addresses(sends_key=key is not None)
+            check_key_uses(self.find_key_uses(), judge=self.name, file=self._file)  # [key-not-trusted]
+        self.check_addresses(sends_key=key is not None)  # [key-over-http]
 
         is_key_from_file = key is not None and source != "the environment"
         if is_key_from_file:
-            self._check_no_url_in_file(Path(source))
+            self._check_no_url_in_file(Path(source))  # [env-base-url]
 
     def _check_no_url_in_file(self, file: Path) -> None:
         """Check that the `.env` file that contains the key does not also set an address for it.

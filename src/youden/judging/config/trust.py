@@ -134,18 +134,16 @@ def is_loopback(host: str) -> bool:
 def find_key_uses(backend: str, model: str | None, variable: str | None, urls: Iterable[str]) -> tuple[KeyUse, ...]:
     """Return which environment variables with API keys a judge sends to which hosts.
 
-    If the config names a variable, the variable is sent to the host of each address. If there is no address, the library of
-    the backend selects the host. The result then contains `BACKEND/PROVIDER`, such as litellm/groq, in place of the host.
-
-    If the config names no variable, only the backend litellm sends variables. It reads the variables of the provider itself,
-    such as GROQ_API_KEY and GROQ_API_TOKEN, and sends them to each address. For the provider openai, and for local servers such
-    as ollama, it sends no variable.
+    - A variable that the config names is sent to the host of each address. If there is no address, the library of the backend
+      selects the host, and the result contains `BACKEND/PROVIDER`, such as litellm/groq, in place of the host.
+    - If the config names no variable, the backend litellm sends the variables of the model's provider to each address, such as
+      GROQ_API_KEY and GROQ_API_TOKEN. For the provider openai, and for local servers such as ollama, it sends none.
+    - Other backends send a variable only if the config names one.
 
     Parameters
     ----------
     backend, model : str, str or None
-        Backend and model of the judge. The provider is the part of the model's name before the first slash, by default
-        openai.
+        Backend and model of the judge. The provider is the part of the model's name before the first slash, by default openai.
     variable : str or None
         Environment variable that contains the API key; None if the config names none.
     urls : iterable of str
@@ -166,8 +164,8 @@ def find_key_uses(backend: str, model: str | None, variable: str | None, urls: I
         hosts = hosts or [f"{backend}/{provider}"]
         return tuple(KeyUse(variable, host) for host in hosts)
 
-    is_found_by_litellm = backend == "litellm" and provider not in _WITHOUT_CREDENTIALS
-    if not is_found_by_litellm:
+    litellm_sends_variables = backend == "litellm" and provider not in _WITHOUT_CREDENTIALS
+    if not litellm_sends_variables:
         return ()
     variables = _FOUND_BY_LITELLM.get(provider, _get_litellm_variables(provider))
     return tuple(KeyUse(name, host) for host in hosts for name in variables)
@@ -180,7 +178,7 @@ def _get_litellm_variables(provider: str) -> tuple[str, ...]:
 
 
 def describe_host_change(model: str, parameters: Mapping[str, object]) -> str | None:
-    """Check whether the model or a parameter makes litellm send requests to a host other than the provider's.
+    """Describe why the model or a parameter could make litellm send requests to a host other than the provider's.
 
     Parameters
     ----------
@@ -194,6 +192,7 @@ def describe_host_change(model: str, parameters: Mapping[str, object]) -> str | 
     str or None
         Description of the problem and its remedy; None if neither the model nor a parameter can change the host.
     """
+    # any parameter that is not known to be harmless could change the host
     unknown_parameters = sorted(parameters.keys() - LITELLM_PARAMETERS)
     if unknown_parameters:
         name = unknown_parameters[0]
@@ -205,7 +204,8 @@ def describe_host_change(model: str, parameters: Mapping[str, object]) -> str | 
         if name in parameters and not _HOST_LABEL.fullmatch(region):
             return f"{name} is not a region: got {region[:60]!r}. Set a region, such as us-east-1."
 
-    if "://" in model or not all(map(_HOST_LABEL.fullmatch, _find_arn_regions(model))):
+    has_invalid_region = not all(map(_HOST_LABEL.fullmatch, _find_arn_regions(model)))
+    if "://" in model or has_invalid_region:
         return f"the model contains an address: got {model[:60]!r}. Set model to its name, and base_url to the address."
     return None
 
@@ -264,7 +264,7 @@ def _list_known_hosts() -> dict[str, list[str]]:
         hosts = hosts_by_variable.setdefault(variable, [])
         if record.address:
             hosts.append(get_host(record.address))
-        name_in_litellm = record.priced_as or name
+        name_in_litellm = record.priced_as or name  # `priced_as` is the name in litellm's table of prices
         hosts.append(f"litellm/{name_in_litellm}")
     return hosts_by_variable
 

@@ -110,11 +110,11 @@ class BatchLeases:
         """Record a new batch, acquire its lease, and return its record.
 
         usd : largest possible cost of the batch in USD; NaN if unknown
-        keys : request hashes, in the order of the file's lines
+        keys : request hashes, in the order of the lines of the file that is sent to the provider
 
         Raises: JudgeError [lease-lost] if the leases that this process already holds may have expired; nothing is recorded then.
         """
-        self.check()
+        self.check()  # of the leases on the requests
         job = self._acquire_job(Job(self._address, self._model, usd, tuple(keys)))
         self._store.backend.put_rows("batches", [job.row])
         return job

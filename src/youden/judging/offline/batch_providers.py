@@ -86,8 +86,7 @@ class BatchProvider(Protocol):
         Raises
         ------
         CallError
-            If the batch cannot be started. Its attribute `unbilled` is True only if certainly no batch of the file was
-            started.
+            If the batch cannot be started. Its attribute `unbilled` is True only if certainly no batch of the file was started.
         """
 
     async def status(self, batch: str) -> BatchState:

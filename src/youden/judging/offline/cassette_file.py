@@ -167,7 +167,7 @@ def iter_entries(questions: Questions, plan: Plan, store: Store) -> Iterator[tup
     visited_keys: set[str] = set()
     call_lists = iter_call_lists(iter_keys(questions, plan), store, make_request=make_request)
     for call in chain.from_iterable(call_lists):
-        if call.key in visited_keys:
+        if call.key in visited_keys:  # trials of several lists may share a request
             continue
         visited_keys.add(call.key)
         stored_outcome = call.cached
@@ -195,10 +195,10 @@ def redact(entry: Entry, *, read: Callable[[Completion], Reading], labels: Itera
     Returns
     -------
     Entry
-        The entry with a hash in place of each text of the request, of a refusal, and of the reason of a failure. The text
-        of an answer is replaced by the first of the following texts that `read` parses like the answer: the hash of the
-        answer, a label, `<think>` (reasoning that does not end), or a label in JSON. If there is no such text, the answer is
-        replaced by its hash.
+        The entry with a hash in place of each text of the request, of a refusal, and of the reason of a failure. An answer is
+        replaced by the first of the following texts for which `read` gives the same verdict: the hash of the answer, which
+        contains no label; a label; `<think>`, which is reasoning that does not end; a label in JSON. If `read` gives other
+        verdicts for all of these texts, the answer is replaced by its hash.
     """
     if entry.redacted:
         return entry
@@ -342,7 +342,7 @@ def _parse_entry(line: bytes) -> Entry:
     """
     fields = _Line.model_validate_json(_replace_surrogates(line))
     request = fields.request.model_dump(exclude_none=True, exclude={"parameters"})
-    request["parameters"] = fields.request.parameters
+    request["parameters"] = fields.request.parameters  # a parameter that is None belongs to the request
     outcome = fields.answer or fields.failure
     if outcome is None or (fields.answer and fields.failure):
         raise ValueError("it must have an answer or a failure, and not both")

@@ -220,8 +220,8 @@ def export_requests(
 ) -> tuple[int, tuple[Path, ...]]:
     """Write the requests of a plan that have no answer in a store to files in a new folder.
 
-    The folder appears when it is complete. Each judge of a jury that makes calls gets a subfolder. Memory grows by
-    about 100 bytes per trial. Requests that were rejected before, or exceed the context of the model, are left out.
+    The folder appears when it is complete. Each judge of a jury that makes calls gets a subfolder. Requests that were rejected
+    before, or exceed the context of the model, are left out. Memory grows by about 100 bytes per trial.
 
     Parameters
     ----------
@@ -306,18 +306,18 @@ def _export_judge(
     Returns the number of requests, and the paths of the files with requests; no files if there are no requests.
     """
     table = RequestTable.from_plan(config, plan)
-    unanswered = np.fromiter(_iter_unanswered(table, store, plan), dtype=np.int64)
-    n_files = min(max(1, shards), len(unanswered))
-    chunks = np.array_split(unanswered, n_files) if n_files else []
+    unanswered_positions = np.fromiter(_iter_unanswered(table, store, plan), dtype=np.int64)  # in the table
+    n_files = min(max(1, shards), len(unanswered_positions))
+    positions_by_file = np.array_split(unanswered_positions, n_files) if n_files else []
     paths = [folder / f"requests-{number}.{format}" for number in range(n_files)]
-    manifest = _make_manifest(config, n_requests=len(unanswered), paths=paths)
+    manifest = _make_manifest(config, n_requests=len(unanswered_positions), paths=paths)
 
     folder.mkdir(parents=True, exist_ok=True)
-    for path, positions in zip(paths, chunks, strict=True):
+    for path, positions in zip(paths, positions_by_file, strict=True):
         WRITERS[format](path, table.iter_requests(positions, plan), orjson.dumps(manifest))
     indented_manifest = orjson.dumps(manifest, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
     (folder / MANIFEST).write_bytes(indented_manifest)
-    return len(unanswered), paths
+    return len(unanswered_positions), paths
 
 
 def _make_manifest(config: JudgeConfig, *, n_requests: int, paths: Sequence[Path]) -> dict[str, Any]:

@@ -102,15 +102,14 @@ class _HttpBatches:
         Raises
         ------
         CallError
-            If the batch cannot be started. Its attribute `unbilled` is True only if certainly no batch of the file was
-            started.
+            If the batch cannot be started. Its attribute `unbilled` is True only if certainly no batch of the file was started.
         """
         batch_start = _BatchStart(file, may_exist=maybe_started)
         make_attempt = partial(self._find_or_start_batch, batch_start)  # each attempt updates `batch_start.may_exist`
         try:
             batch_id = await self._policy.call(make_attempt)
         except CallError as error:
-            error.unbilled = not batch_start.may_exist
+            error.unbilled = not batch_start.may_exist  # the value after the last attempt
             raise
         if batch_id is None:
             raise CallError("The requests were never sent.", kind="transient", unbilled=True)
@@ -124,8 +123,8 @@ class _HttpBatches:
 
         start : state of the attempts. `may_exist` is set to True if this attempt may have started a batch.
 
-        Returns None if the batch does not exist and cannot be started, because only the process that made the file has its
-        requests.
+        Returns None if the batch does not exist, and this process cannot start it: some providers start a batch from its
+        requests, and only the process that made the file has the requests.
         Raises: CallError if a request fails, its reply is invalid, or the search has no clear result yet.
         """
         if start.may_exist:
@@ -316,8 +315,10 @@ def _count_result_lines(status: str, result_counts: Sequence[int], *, has_files:
     if status == "completed":
         return None
     has_both_counts = len(result_counts) == 2
-    failed_without_results = status == "failed" and not has_files
-    return sum(result_counts) if has_both_counts or failed_without_results else None
+    failed_without_results = status == "failed" and not has_files  # no request ran, so no line will follow
+    if has_both_counts or failed_without_results:
+        return sum(result_counts)
+    return None
 
 
 def _parse_result_counts(reply: Mapping[str, Any]) -> list[int]:
@@ -435,8 +436,8 @@ class AnthropicBatches(_HttpBatches):
     def _parse_state(self, reply: Mapping[str, Any], batch: str) -> BatchState:
         """Parse Anthropic's description of a batch, an object with `id`, `processing_status` and `request_counts`.
 
-        The id of an ended batch is also the id of its results. Every request of an ended batch gets a result line, even if
-        the batch was cancelled or has expired. Therefore, the number of lines (`n_lines` of the state) is not set.
+        The id of an ended batch is also the id of its results. `n_lines` of the state, the number of result lines of a batch
+        that ended early, is not set: Anthropic gives a result line to every request, even if the batch was cancelled.
 
         reply : JSON object with the description
         batch : id of the batch that was requested

@@ -103,9 +103,8 @@ def import_answers(
 ) -> ImportCounts:
     """Import the answers in files into a store, if they answer requests of a plan.
 
-    Answers that the store already has are kept, and of several answers to one request the first. The cost of new
-    answers is booked as unknown. Rows that cannot be read, belong to other requests, or report a fatal error are only
-    counted.
+    Answers that the store already has are kept, and of several answers to one request the first. The cost of new answers is
+    booked as unknown. Rows that cannot be read, belong to other requests, or report a fatal error are only counted.
 
     Parameters
     ----------
@@ -189,7 +188,7 @@ class _AnswerImport:
         """
         failures: dict[str, Failure] = {}
         for row in self._iter_plan_rows(rows):
-            outcome = self._check_usage(row)
+            outcome = self._get_checked_outcome(row)
             if row.key in self._answers:  # answered by an earlier row
                 self._counts.n_stored += 1
             elif isinstance(outcome, Completion):
@@ -244,8 +243,8 @@ class _AnswerImport:
         Raises: JudgeError [import-rejected] if the engine rejected requests and answered none; InputError
         [import-other-plan] if no readable row answers a request of the plan; [import-nothing] if no row is readable.
         """
-        has_only_rejections = bool(self._early_rejections)  # the first answer would have removed them
-        if has_only_rejections:
+        has_rejections_without_answer = bool(self._early_rejections)  # `add` empties the list when it finds an answer
+        if has_rejections_without_answer:
             self._raise_rejected()
         for table, answering_models in zip(self._request_tables, self._answering_models, strict=True):
             self._store.add_response_models(table.config.public(), answering_models.list_new_names())
@@ -282,17 +281,18 @@ class _AnswerImport:
         An unreadable row has no outcome. An unknown row has a request hash that is not in the plan.
         """
         readable_rows = [row for row in rows if row.outcome is not None]
-        outcomes = [row.outcome for row in rows if row.outcome is not None]
+        outcomes = [row.outcome for row in rows if row.outcome is not None]  # the outcomes of `readable_rows`
         self._counts.n_rows += len(rows)
         self._counts.n_unreadable += len(rows) - len(readable_rows)
 
         hashes = hashes_to_bytes([row.key for row in readable_rows])
         request_hashes = _to_lower_hexadecimal(hashes)
         judges, n_characters = self._find_requests(hashes)
-        for i, row in enumerate(readable_rows):
-            is_in_plan = judges[i] >= 0
+        plan_rows = map(_PlanRow, request_hashes, judges, n_characters, outcomes)
+        for row, plan_row in zip(readable_rows, plan_rows, strict=True):
+            is_in_plan = plan_row.judge != -1
             if is_in_plan:
-                yield _PlanRow(request_hashes[i], judges[i], n_characters[i], outcomes[i])
+                yield plan_row
             else:
                 self._count_unknown_row(row)
 
@@ -303,8 +303,8 @@ class _AnswerImport:
 
         hashes : bytes array S32, shape (n_rows,)
 
-        Returns for each hash the position of the judge, −1 if the plan does not have the request; and the number of characters of
-        the request.
+        Returns two lists with one element per hash: positions of judges, −1 if the plan does not have the request; and numbers of
+        characters of the requests.
         """
         judges = np.full(len(hashes), -1)
         n_characters = np.zeros(len(hashes), dtype=np.int64)
@@ -321,17 +321,18 @@ class _AnswerImport:
         if len(self._counts.unknown_keys) < _MAX_EXAMPLES:
             self._counts.unknown_keys.append(str(row.key)[:_MAX_EXAMPLE_LENGTH])
 
-    def _check_usage(self, row: _PlanRow) -> Completion | CallError:
-        """Check the token counts and the length of the answer in a row, and return the answer.
+    def _get_checked_outcome(self, row: _PlanRow) -> Completion | CallError:
+        """Return the outcome in a row, after a check of the length and the token counts of an answer.
 
-        If the answer is too long, an error is returned instead. If its token counts are not possible, they are set to 0, and
+        If the answer is too long, an error is returned in its place. If its token counts are not possible, they are set to 0, and
         the answer is counted in `n_impossible_usages`. A failure is returned unchanged.
         """
         if isinstance(row.outcome, CallError):
             return row.outcome
         table = self._request_tables[row.judge]
         try:
-            # The number of bytes is not known. A character has one to four bytes, and the check allows for a factor of 4.
+            # The number of bytes of the request is not known. It is at most four times the number of characters, and the check
+            # accepts token counts that are too large by this factor.
             completion, usage_error = check_usage(
                 row.outcome,
                 n_bytes=row.n_characters,
@@ -365,7 +366,7 @@ class _AnswerImport:
         stored_failures = self._store.failures(list(failures)) if failures else {}
         stored_rejections = {key for key, failure in stored_failures.items() if failure.kind == "rejected"}
         new_failures = {key: failure for key, failure in failures.items() if key not in stored_rejections}
-        if self._has_answer:
+        if self._has_answer:  # the engine works, so the earlier rejections count, too
             self._failures |= self._early_rejections | new_failures
             self._early_rejections = {}
             return
@@ -384,7 +385,7 @@ class _AnswerImport:
         raise JudgeError(
             f"The engine rejected all of the first {len(self._early_rejections):,} requests and answered none; "
             f"the last reason: {last_rejection.reason} The rejections are not stored, because the engine may be at fault. "
-            "Check its model and parameters, or import a file with answers before this one.",
+            "Check its model and parameters, or pass a file with answers of this engine before this one in the same command.",
             slug="import-rejected",
         )
 

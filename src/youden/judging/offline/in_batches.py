@@ -18,11 +18,7 @@ from youden.judging.call.budget import Budget
 from youden.judging.call.failures import CallError, to_rejection_if_quoted
 from youden.judging.call.reply import check_usage_for
 from youden.judging.config.judge_files import call_cost
-from youden.judging.offline.batch_errors import (
-    batch_cancelled_error,
-    batch_refused_error,
-    make_run_error,
-)
+from youden.judging.offline.batch_errors import batch_cancelled_error, batch_refused_error, make_run_error
 from youden.judging.offline.batch_leases import BatchLeases
 from youden.judging.offline.batch_outcomes import find_outcomes
 from youden.judging.offline.batch_providers import BatchProvider, BatchState
@@ -153,21 +149,21 @@ class BatchRunner:
     async def _resume_batch(self, recorded_job: Job) -> Job | None:
         """Take over one batch that an earlier process left in progress, so that its results count for this run.
 
-        The largest possible cost of the batch is reserved in the budget. If the earlier process recorded no id of the batch, it
-        may only have uploaded the file, and the batch is started now.
+        The largest possible cost of the batch is reserved in the budget. The earlier process may have ended after it had uploaded
+        the file with the requests, and before it recorded the id of the batch. Then the batch is started now, unless the provider
+        has started it already.
 
-        recorded_job : record of the batch in the store
+        recorded_job : record of the batch in the store; its cost is NaN if it is not known
 
         Returns the record with the id of the batch; None if the batch cannot be started, which ends the run.
         """
         job = recorded_job
         if math.isnan(job.usd) and self._budget.cap < math.inf:
-            # an unknown cost reserves the whole cap, so that no other request is sent until the cost is known
+            # reserve the whole cap, so that no other request is sent until the cost is known
             job = replace(job, usd=self._budget.cap)
         self._budget.reserve_unconditionally(job.usd)
 
         if job.batch is None:
-            # the earlier process may have started the batch, but ended before it recorded the id
             return await self._start_batch(job, maybe_started=True)
         self._report_message(f"batch {job.batch}: {format_count(len(job.keys), 'request', 'was', 'were')} sent earlier")
         return job
@@ -176,9 +172,9 @@ class BatchRunner:
         """Send the requests that still need an outcome in one or more batches, as many as the cost cap allows.
 
         If a batch cannot be started, the run ends, and no further batch is sent. A request counts towards the cap as soon as its
-        line is made: first in `_unsent_lines_usd`, to which `_iter_lines` adds it, and then in the reservation of its batch.
+        line is made: first, `_iter_lines` adds its cost to `_unsent_lines_usd`; later, the reservation of its batch contains it.
 
-        Returns the records of the batches that were started.
+        Returns the stored records of the batches that were started.
         """
         self._is_over_cap = False
         self._unsent_lines_usd = 0.0
@@ -189,11 +185,12 @@ class BatchRunner:
         for batch_lines in batches:
             unsent_keys = self._leases.release_requests_sent_by_others([line.key for line in batch_lines])
             lines_to_send = [line for line in batch_lines if line.key in unsent_keys]
+
+            # from here on, `_send_lines` reserves the cost of the lines that are sent
             self._unsent_lines_usd -= math.fsum(line.usd for line in batch_lines)
             if not lines_to_send:
                 continue
-
-            job = await self._send_lines(lines_to_send)  # reserves the cost of these lines
+            job = await self._send_lines(lines_to_send)
             if job is None:
                 break
             jobs.append(job)
@@ -226,7 +223,8 @@ class BatchRunner:
         for calls in iter_call_lists(self._work.iter_row_keys(), self._store, make_request=self._work.request):
             calls_to_send = []
             for call in calls:
-                if call.key not in visited_keys and not self._end_if_outcome_known(call):
+                has_ended = call.key in visited_keys or self._end_if_outcome_known(call)
+                if not has_ended:
                     visited_keys.add(call.key)
                     calls_to_send.append(call)
             yield self._leases.acquire(calls_to_send)
@@ -241,9 +239,9 @@ class BatchRunner:
         if self._done[rows[0]]:
             return True
 
-        was_sent_in_this_run = call.key in self._failed_calls
-        ignores_stored_failure = self._outcomes.retry_failed and not was_sent_in_this_run
-        final_outcome = call.final_outcome(self._work.is_answer, retry_failed=ignores_stored_failure)
+        has_failed_in_this_run = call.key in self._failed_calls
+        retries_stored_failure = self._outcomes.retry_failed and not has_failed_in_this_run
+        final_outcome = call.final_outcome(self._work.is_answer, retry_failed=retries_stored_failure)
         must_be_sent = final_outcome is None and self._work.fits(call.request)
         if must_be_sent:
             return False
@@ -273,9 +271,8 @@ class BatchRunner:
     async def _start_batch(self, job: Job, *, maybe_started: bool) -> Job | None:
         """Start the batch of an uploaded file, and record its id.
 
-        If the provider reports an error, the run ends. After some errors, such as a timeout, the provider may have started the
-        batch all the same. Then the record of the batch stays in the store, so that the next run looks for the batch before it
-        sends the requests again.
+        If the provider reports an error, the run ends. If the provider may have started the batch nevertheless, as after a
+        timeout, its record stays in the store: the next run looks for the batch before it sends the requests again.
 
         job : record of the batch, with the id of the file
         maybe_started : whether an earlier process may have started the batch already
@@ -287,8 +284,8 @@ class BatchRunner:
         try:
             batch_id = await self._provider.start(job.file or "", maybe_started=maybe_started)
         except CallError as error:
-            was_not_started = error.unbilled
-            if was_not_started:
+            is_surely_not_started = error.unbilled  # False if the provider may have started the batch
+            if is_surely_not_started:
                 self._end_run_before_start(job, error)
             else:
                 self._end_run(error, job)
@@ -347,8 +344,8 @@ class BatchRunner:
     def _store_results_and_check_missing(self, batch: _PolledBatch, state: BatchState, files: list[bytes]) -> bool:
         """Store the results of a batch that has ended, and return whether all of its requests have a result now.
 
-        If results are missing, the batch is polled again, until `max_outage` seconds have passed without a new result. Then the
-        run ends, as it does if the provider cannot be reached. `batch.job` then contains only the requests without a result.
+        If results are missing, `batch.job` contains only the requests without a result from then on, and the batch is polled
+        again. The run ends after `max_outage` seconds without a new result, just as if the provider could not be reached.
 
         batch : the batch; its record and its state are updated
         state : final state of the batch, as the provider reports it
@@ -357,7 +354,7 @@ class BatchRunner:
         remaining_job = self._store_results(batch.job, state, files)
         if remaining_job is None:
             return True
-        has_new_results = remaining_job is not batch.job
+        has_new_results = len(remaining_job.keys) < len(batch.job.keys)
         if has_new_results:
             batch.job = remaining_job
             batch.failing_since = None  # the time limit for missing results begins again
@@ -401,14 +398,13 @@ class BatchRunner:
         state : final state of the batch, as the provider reports it
         files : contents of the result files
 
-        Returns the record of the requests without a result; `job` itself if no request has a result, and None if all results are
-        stored.
+        Returns the record of the requests without a result: `job` itself if no request has one, None if all have one.
         """
         outcomes, missing_keys = find_outcomes(job, state, files)
         if missing_keys and not outcomes:
             return job
 
-        max_usd, spent_usd = self._store_outcomes(outcomes)
+        reserved_usd, spent_usd = self._store_outcomes(outcomes)
         if not missing_keys:
             self._leases.replace_record(job, None)
             self._store.flush()
@@ -416,9 +412,10 @@ class BatchRunner:
             self._end_run_if_not_completed(job, state, outcomes)
             return None
 
-        remaining_job = replace(job, keys=tuple(missing_keys), usd=job.usd - max_usd, id=new_id())
+        remaining_job = replace(job, keys=tuple(missing_keys), usd=job.usd - reserved_usd, id=new_id())
         self._leases.replace_record(job, remaining_job)
         self._store.flush()
+        # reserve first: otherwise the amount would seem to be available between the two steps
         self._budget.reserve_unconditionally(remaining_job.usd)
         self._budget.settle(job.usd, spent_usd)
         return remaining_job
@@ -451,7 +448,7 @@ class BatchRunner:
         rows_by_key = self._find_rows(outcomes)
         self._leases.check()
 
-        # only with the option `retry_failed`, requests with a stored outcome are sent
+        # with the option `retry_failed`, requests whose failure is stored are sent again; their calls continue from that failure
         stored_outcomes = self._store.get_outcomes(list(rows_by_key)) if self._outcomes.retry_failed else {}
 
         # answers come first: they show that the server works, so the requests are at fault for the failures

@@ -113,6 +113,7 @@ class LineReader:
 
         custom_id = result.get("custom_id")
 
+        # the key of the cache is JSON, which cannot represent NaN and infinity
         is_cacheable = len(line) <= _MAX_CACHED_BYTES and b"NaN" not in line and b"Infinity" not in line
         content = _encode_without_ids(result) if is_cacheable else None
         cached_answer = self._cached_answers.get(content)

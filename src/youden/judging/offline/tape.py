@@ -261,12 +261,11 @@ def format_difference(request: Mapping[str, Any], entries: Mapping[str, Entry]) 
     """
     if not entries:
         return "The cassette is empty."
+    # a redacted entry has hashes in place of texts, so the request is compared with it in the same form
     redacted_request = {**request, "messages": redacted_messages(request["messages"])}
     lines = _format_lines(request)
     redacted_lines = _format_lines(redacted_request)
     nearest = _find_nearest_entry(entries, lines, redacted_lines)
-
-    # a redacted entry has hashes in place of texts, so the request is compared in this form, too
     requested_lines = redacted_lines if nearest.redacted else lines
     recorded_lines = _format_lines(nearest.request)
     diff = difflib.unified_diff(recorded_lines, requested_lines, "nearest recorded", "requested", n=1, lineterm="")

@@ -357,9 +357,9 @@ def _find_answer_label(
 
     Returns the label and "answered", or None and the reason why there is no label.
     """
-    label = None if answer is None else _find_exact_label(answer, labels, decision)
-    if label is not None:
-        return label, "answered"
+    exact_label = None if answer is None else _find_exact_label(answer, labels, decision)
+    if exact_label is not None:
+        return exact_label, "answered"
 
     if completion.refusal or completion.finish_reason == "content_filter":
         return None, "refused"
@@ -369,9 +369,10 @@ def _find_answer_label(
         return None, "truncated"
 
     # the reply is complete: search its text for a label
-    if decision != "json":
-        label = find_label(answer, labels)
-    return label, "unparsed" if label is None else "answered"
+    found_label = None if decision == "json" else find_label(answer, labels)
+    if found_label is None:
+        return None, "unparsed"
+    return found_label, "answered"
 
 
 def _find_exact_label(answer: str, labels: tuple[str, ...], decision: Decision) -> str | None:
@@ -380,7 +381,7 @@ def _find_exact_label(answer: str, labels: tuple[str, ...], decision: Decision) 
     answer : text of the reply after its reasoning
     labels : labels that may be answered
     decision : requested form. "text": the whole answer is a label. "json": the answer is a JSON object that contains a label.
-        "logprobs": the model answers with one token, which may also be the beginning of a single label.
+        "logprobs": the answer is one token: a label, or a beginning that only one of the labels has.
 
     Returns the label, or None if the answer does not have this form.
     """
@@ -432,8 +433,9 @@ def _iter_labels(text: str, labels: tuple[str, ...]) -> Iterator[tuple[str, re.M
     text : text whose characters are normalized (`_normalize_characters`)
     labels : labels that may be answered
     """
+    # the pattern also matches numbers that are not labels, such as 0.5, so that the label 5 is not found within them
     for match in _compile_label_pattern(labels).finditer(text):
-        group_name = match.lastgroup  # "label" and the position of the label; None for a number that is not a label
+        group_name = match.lastgroup  # "label" and the position of the label, such as "label0"; None for a number
         if group_name is None:
             continue
         follows_mark = _is_combining_mark(text, match.start() - 1)
@@ -466,7 +468,7 @@ def _may_be_answer(label: str, match: re.Match[str]) -> bool:
     """Return whether an occurrence of a label in a text may be the judge's answer.
 
     It is not if a word before it negates it, as in "they are not the same". A label that is also an ordinary English word is
-    not an answer if it is in lower case, or begins a sentence, and the sentence continues as in "no doubt" or "A hard question".
+    not an answer if the sentence continues as in "no doubt" or "A hard question", unless the label is in capitals.
     """
     text_before = match.string[: match.start()]
     if _NEGATION.search(text_before):
@@ -476,8 +478,8 @@ def _may_be_answer(label: str, match: re.Match[str]) -> bool:
     if continuation is None or not continuation.match(match.string, match.end()):
         return True
     begins_sentence = text_before.strip()[-1:] in ("", ".", "!", "?", ":")
-    is_capital_letter = match[0].isupper() and not begins_sentence  # I prefer A for its style
-    return is_capital_letter or bool(_NOUN_BEFORE_LABEL.search(text_before))  # response a gives the reason
+    is_in_capitals = match[0].isupper() and not (len(label) == 1 and begins_sentence)  # I prefer A for its style
+    return is_in_capitals or bool(_NOUN_BEFORE_LABEL.search(text_before))  # response a gives the reason
 
 
 @lru_cache(maxsize=256)

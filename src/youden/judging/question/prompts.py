@@ -161,8 +161,9 @@ def make_fence_bytes(n_first: int, first: bytes, second: bytes) -> bytes:
     `make_fence` returns the same fence for texts that are not encoded. Here, a caller can encode a text once and use it for
     several requests.
 
-    n_first : number of characters of the first text
-    first, second : the texts in UTF-8, which has no lone surrogates
+    n_first : number of characters of the first text. It is a part of the hashed text, so that texts that are divided at another
+        position have another fence.
+    first, second : the texts in UTF-8
 
     Returns 16 hexadecimal digits in ASCII.
     """
@@ -242,10 +243,9 @@ def parse_prompt(text: str, *, name: str, location: str) -> Prompt:
     Raises
     ------
     ConfigError
-        [prompt-front-matter] if the front matter is missing or invalid; [prompt-labels] if a grade is outside [0, 1],
-        if a label is empty or two differ only in case and white space, or if all labels mean yes or all mean no;
-        [prompt-placeholder] if {{first}} or {{second}} does not occur exactly once, or if there is an unknown
-        placeholder.
+        [prompt-front-matter] if the front matter is missing or invalid; [prompt-labels] if a grade is outside [0, 1], if a
+        label is empty or two differ only in case and white space, or if all labels mean yes or all mean no;
+        [prompt-placeholder] if {{first}} or {{second}} does not occur exactly once, or if there is an unknown placeholder.
     """
     try:
         parts = split_front_matter(text)

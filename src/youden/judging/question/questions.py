@@ -298,10 +298,11 @@ def describe_trial(plan: Plan, row: int) -> str:
     first = plan.agent_ids[plan.first[row]]
     second = plan.agent_ids[plan.second[row]]
     item = plan.item_ids[plan.item[row]]
-    if plan.other_item[row] not in (-1, plan.item[row]):
-        second_item = plan.item_ids[plan.other_item[row]]
-        return f"trial {row}: agents '{first}' and '{second}', items '{item}' and '{second_item}', independent"
-    return f"trial {row}: agents '{first}' and '{second}', item '{item}', paired"
+    is_paired = plan.other_item[row] in (-1, plan.item[row])  # −1 means that there is no other item
+    if is_paired:
+        return f"trial {row}: agents '{first}' and '{second}', item '{item}', paired"
+    second_item = plan.item_ids[plan.other_item[row]]
+    return f"trial {row}: agents '{first}' and '{second}', items '{item}' and '{second_item}', independent"
 
 
 def _make_missing_text_error(plan: Plan, row: int) -> InputError:

@@ -69,9 +69,9 @@ class Caller:
     async def attempt(self, call: Call) -> Completion:
         """Send a call once and book its cost, for a worker that `concurrency` has admitted.
 
-        The cost is computed from the reported usage, and is 0 if the server rejected the call. If the usage is unknown,
-        the cap counts the largest possible cost. The call itself is then booked at that cost if it was answered, and
-        otherwise at the cost that such calls usually have.
+        The cost is computed from the reported usage, and is 0 if the server rejected the call. If the usage is unknown, the cap
+        counts the largest possible cost. A call that was answered is then booked at this cost, and a failed one at the cost
+        that calls of this run usually have.
 
         Parameters
         ----------
@@ -147,9 +147,8 @@ class Caller:
     async def _wait_for_rate_limit(self, request: Request) -> float:
         """Wait until the rate limits allow a request, and return its estimated number of tokens; 0 without a limit.
 
-        A lease reserves the request for this process, so that no other process sends it.
-
-        Raises: CallError if the run ends meanwhile, or if the lease on the request may have expired.
+        Raises: CallError if the run ends meanwhile, or if the lease on the request may have expired. A lease reserves the request
+        for this process, so that no other process sends it.
         """
         estimated_tokens = 0.0
         if self.rate_limiter.is_limited:
@@ -159,17 +158,17 @@ class Caller:
         if self.is_stopped:
             raise CallError("The run ended before the request was sent.", kind="transient")
         if not self.has_leases():
-            raise CallError("The lease on the request may have expired.", kind="transient", unbilled=True)
+            raise CallError("The lease on the request may have expired.", kind="transient")
         return estimated_tokens
 
     async def _acquire_tokens(self, n_tokens: float) -> None:
         """Wait until the rate limiter admits a request of `n_tokens` tokens, or until the run ends.
 
-        The wait has no time limit at first. When the run ends, the method `stop` sets the timeouts of all waits to 0.
+        The wait has no time limit, but when the run ends, the method `stop` sets the timeouts of all waits to 0.
         """
-        seconds = 0 if self.is_stopped else None
-        with suppress(TimeoutError):  # the run has ended
-            async with asyncio.timeout(seconds) as timeout:
+        max_seconds = 0 if self.is_stopped else None  # None: no time limit
+        with suppress(TimeoutError):  # the run ended before or during the wait
+            async with asyncio.timeout(max_seconds) as timeout:
                 self._rate_limit_timeouts.add(timeout)
                 try:
                     await self.rate_limiter.acquire(n_tokens)

@@ -93,8 +93,8 @@ class CircuitBreaker:
     def record_failure(self, attempts: Attempts, error: CallError) -> bool:
         """Record a failed call, and open the circuit if the failure shows that the server is down.
 
-        A failure belongs to an outage if it opens the circuit, or if the circuit is open already. Such a call may itself be the
-        cause of the outage, so its `attempts.suspect` is set. When the circuit opens, the earlier failures that led to this
+        A failure belongs to an outage if it opens the circuit, or if the circuit is open already. The request of the failed call
+        may have crashed the server, so `attempts.suspect` is set. When the circuit opens, the earlier failures that led to this
         belong to the outage, too: `suspect` of their calls is set, and their `n_failed` becomes 0.
 
         Parameters
@@ -153,13 +153,13 @@ class CircuitBreaker:
         The caller sends its call in the body of the `async with` statement. While the circuit is open, the call is a probe: it
         holds the probe lock until the body ends, so that all other calls wait for its result.
         """
-        async with AsyncExitStack() as held_lock:
-            await held_lock.enter_async_context(self._probe_lock)
+        async with AsyncExitStack() as lock_stack:
+            await lock_stack.enter_async_context(self._probe_lock)
             await self._wait_for_probe()
 
             # if the circuit has closed during the wait, release the lock now, so that the other calls need not wait
             if not self.is_open:
-                await held_lock.aclose()
+                await lock_stack.aclose()
             yield
 
     def wake_waiters(self) -> None:

@@ -206,6 +206,7 @@ class RequestLoop:
             self._queue.close(call)
         except CallError as error:
             self._outcomes.record_cost(call.key, call.last_attempt_usd)
+            # a lease that was lost during the attempt may have been acquired again, so `has_leases` alone is not enough
             has_kept_lease = self._n_lease_losses == n_lease_losses_before and self._caller.has_leases()
             may_be_sent_again = error.kind == "transient" and not self._stop.is_stopped
             if may_be_sent_again and not has_kept_lease:
@@ -262,8 +263,9 @@ class RequestLoop:
             self._record_reply(is_answer=False)
 
         seconds_until_retry = None if is_stopped else self._policy.count_failure_and_compute_wait(call.attempts, error)
-        is_final_failure = seconds_until_retry is None and error.kind != "fatal"
-        if is_final_failure and self._caller.backend.live:
+        ends_run = error.kind == "fatal"
+        is_last_attempt = seconds_until_retry is None
+        if is_last_attempt and not ends_run and self._caller.backend.live:
             await self._test_server_before_first_answer(call)  # the server may be at fault instead of the request
         self._record_failure(call, error, seconds_until_retry)
 
@@ -370,8 +372,8 @@ class RequestLoop:
             self._stop.record_answer()  # the server works, so that later failures do not end the run
             self._record_reply(is_answer=True)  # ends an outage
         finally:
-            call.usd += probe.usd
-            self._outcomes.record_cost(call.key, probe.usd)
+            call.usd += probe.usd  # cost of the trials, reported with the outcome of `call`
+            self._outcomes.record_cost(call.key, probe.usd)  # entry in the cost account of the run
 
     async def _maintain_until_cancelled(self) -> None:
         """Regularly write outcomes to the store, renew the leases, and check the answers of other processes.
@@ -413,10 +415,10 @@ class RequestLoop:
         if self._dispatcher.leases.maybe_expired:
             self._leave_unsent_calls_to_other_processes()
         await asyncio.to_thread(self._flush_and_renew)
-        self._flushed.set()
+        self._flushed.set()  # ends the wait of `_wait_for_flush`
         self._adapt_to_other_processes()
         if self._queue.is_empty:
-            self._queue.release_held()
+            self._queue.release_held()  # queues the calls again that were set aside
 
     def _leave_unsent_calls_to_other_processes(self) -> None:
         """Wait for other processes to answer all calls that are not in flight, because our leases may have expired."""
@@ -501,8 +503,8 @@ async def run_loops(loops: Sequence[RequestLoop], stop_reason: StopReason, *, gr
     loops : sequence of RequestLoop
         Loops that share `stop_reason`.
     stop_reason : StopReason
-        Record of why the run ends before all requests are answered; changed by the loops, and if this coroutine is
-        cancelled.
+        Record of why the run ends before all requests are answered. The loops write to it, and so does this coroutine if it
+        is cancelled.
     grace : float
         Seconds that calls in flight may take after this coroutine is cancelled.
 
@@ -523,7 +525,8 @@ async def run_loops(loops: Sequence[RequestLoop], stop_reason: StopReason, *, gr
     finally:
         for loop in loops:
             loop.release_leases()
-    stop_reason.raise_if_stopped(*(loop.budget for loop in loops))
+    budgets = [loop.budget for loop in loops]
+    stop_reason.raise_if_stopped(*budgets)  # adds notes about estimated costs to the error
 
 
 def _stop_after_signal(loops: Sequence[RequestLoop], stop_reason: StopReason, grace: float) -> None:

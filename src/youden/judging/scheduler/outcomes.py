@@ -116,8 +116,9 @@ class Outcomes:
     def record_answer(self, call: Call, completion: Completion) -> None:
         """End a call with an answer: store it, pass it to `work`, and show the progress.
 
-        An answer shows that the server works, so the earlier failures were not its fault. They are stored now. If the first
-        replies lack the log-probabilities that the judge needs, the end of the run is requested; nothing is raised here.
+        An answer shows that the server works, so the earlier failures were not its fault. They are stored now. An answer
+        without the log-probabilities that the judge needs is stored, too, but if all first answers of the run lack them, the
+        end of the run is requested.
 
         call : the call, with its cost in USD (`usd`)
         completion : the reply, also one that cannot be parsed
@@ -193,7 +194,8 @@ class Outcomes:
         call : the call, with its cost in USD (`usd`)
         error : why its last attempt failed
         """
-        if self.backend.live:
+        sends_requests = self.backend.live  # False if recorded answers are replayed
+        if sends_requests:
             n_requests = len(self.work)
             self.stop.record_failure(lambda: self._make_fatal_error(error), n_requests=n_requests)
 

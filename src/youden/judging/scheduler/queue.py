@@ -198,6 +198,7 @@ class Dispatcher:
             if calls is None:
                 return
 
+            # end the calls with a known outcome, and queue the others
             calls_to_send = [call for call in calls if not self._end_if_outcome_known(call)]
             for start in range(0, len(calls_to_send), n_queued_at_once):
                 await self._wait_for_space()
@@ -225,18 +226,18 @@ class Dispatcher:
             self._outcomes.log.announce("batches", str(error))
 
     def _count_unanswered_in_batches(self) -> int:
-        """Count the trials that wait for the answer of a batch in progress."""
+        """Count the trials (rows of the plan) that wait for the answer of a batch in progress."""
         batched_keys = self._batched_keys.read_request_hashes()
         if not batched_keys:
             return 0
-        row_keys = self._work.iter_row_keys()
+        row_keys = self._work.iter_row_keys()  # pairs of a row and the hash of its request
         batched_row_keys = ((row, key) for row, key in row_keys if key in batched_keys)
         call_lists = iter_call_lists(batched_row_keys, self._store, make_request=self._work.request)
 
         n_unanswered_rows = 0
         for call in chain.from_iterable(call_lists):
             if self._get_final_outcome(call) is None:
-                n_unanswered_rows += len(call.rows)
+                n_unanswered_rows += len(call.rows)  # rows with the same request share a call
         return n_unanswered_rows
 
     def _get_final_outcome(self, call: Call) -> Completion | Failure | None:
@@ -294,10 +295,9 @@ class Dispatcher:
         for call in calls:
             key = call.key
             self.calls_of_other_processes.pop(key, None)
-            has_ended = self._end_if_sent_elsewhere(
-                call, states.outcomes.get(key), is_batched=key in states.batched_keys
-            )
-            if has_ended:
+            is_batched = key in states.batched_keys
+            needs_no_request = self._end_if_request_not_needed(call, states.outcomes.get(key), is_batched=is_batched)
+            if needs_no_request:
                 ended_keys.append(key)
             elif key in states.leased_keys:
                 self._queue.add(call)
@@ -306,19 +306,19 @@ class Dispatcher:
         if ended_keys:
             await asyncio.to_thread(self.leases.release, ended_keys)
 
-    def _end_if_sent_elsewhere(self, call: Call, outcome: Completion | Failure | None, *, is_batched: bool) -> bool:
+    def _end_if_request_not_needed(self, call: Call, outcome: Completion | Failure | None, *, is_batched: bool) -> bool:
         """End a call if another process has stored its outcome or sent its request in a batch in the meantime.
 
-        A batch is a file of requests that a provider answers later. This method does not wait for the outcome of a batch; it
-        counts the trials of the call in `n_batched_rows`.
+        A batch is a file of requests that a provider answers later. A call whose request is in a batch ends without an outcome:
+        its trials are only counted in `n_batched_rows`.
 
         outcome : outcome of the request that the store contains now; None if there is none
         is_batched : whether a batch in progress contains the request
 
         Returns whether the call ended, so that its request must not be sent.
         """
-        is_new = outcome != call.cached  # stored by another process since the call was looked up
-        if outcome is not None and is_new and is_final(outcome):
+        is_new_outcome = outcome != call.cached  # stored by another process since the call was looked up
+        if outcome is not None and is_new_outcome and is_final(outcome):
             self._end_with_stored_outcome(call, outcome)
             return True
         if is_batched:

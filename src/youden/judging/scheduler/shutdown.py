@@ -264,15 +264,15 @@ class StopReason:
         Parameters
         ----------
         *budgets : Budget
-            Budgets of the run. If a budget counts an estimated cost for answers without valid token counts, a note about
-            this cost is added to the error. Equal notes are added once.
+            Budgets of the run. If some answers had no valid token counts, a budget has counted the largest possible cost for
+            them. A note about this cost is added to the error. Equal notes are added once.
 
         Raises
         ------
         YoudenError
             The error that `request_stop` or `request_stop_with_error` recorded as the reason.
         """
-        if self._make_error is None:
+        if self._make_error is None:  # nothing has requested the end of the run
             return
         error = self._make_error()
         notes = [budget.describe_unreported_usage() for budget in budgets]

@@ -155,13 +155,11 @@ def open_store(address: str | Path, *, read_only: bool = False) -> Store:
     Raises
     ------
     ConfigError
-        [store-url] if the address is not valid; [store-package] if a library is missing; [store-missing] if there is
-        nothing to read; [not-a-store] if the file belongs to another application; [store-version] if it has another
-        version; [store-server-old] if the server is not supported; [store-password] if a password could be sent to an
-        unknown host.
+        [store-url] if the address is not valid; [store-package] if a library is missing; [store-missing] if there is nothing to
+        read; [not-a-store] if the file belongs to another application; [store-version] if it has another version;
+        [store-server-old] if the server is not supported; [store-password] if a password could be sent to an unknown host.
     JudgeError
-        [store-corrupt], [store-read-only], [store-full], [store-busy], [store-failed], [store-unreachable] if the
-        backend fails.
+        [store-corrupt], [store-read-only], [store-full], [store-busy], [store-failed], [store-unreachable] if the backend fails.
     """
     return Store(open_backend(address, read_only=read_only))
 
@@ -242,7 +240,8 @@ class Store:
             Outcomes by request hash; requests without an outcome are left out. If a request has an answer and a failure,
             the outcome is the answer. A stored answer that this version of youden would reject as a reply is a failure.
         """
-        # read the memory before the backend: a flush in between moves outcomes to the backend, so none is missed
+        # Outcomes in memory are pending, or a flush is writing them (`_in_transaction`). Read them before the backend: if a flush
+        # ends in between, its outcomes are in both, and none is missed.
         with self._pending_lock:
             failures_in_memory = self._in_transaction.failures | self._pending.failures
             answers_in_memory = self._in_transaction.answers | self._pending.answers
@@ -251,7 +250,7 @@ class Store:
         new_failures = [failures_in_memory[key] for key in keys if key in failures_in_memory]
         new_answers = {key: answers_in_memory[key] for key in keys if key in answers_in_memory}
         outcomes: dict[str, Completion | Failure] = {}
-        for key, kind, status, reason in (*stored_failures, *new_failures):
+        for key, kind, status, reason in (*stored_failures, *new_failures):  # a new failure replaces a stored one
             outcomes[key] = Failure(cast(FailureKind, kind), status, reason)
         answer_texts = dict(stored_answers) | new_answers
         outcomes.update(self._parse_answers(answer_texts))  # an answer replaces a failure
@@ -307,8 +306,7 @@ class Store:
         outcome : Completion or Failure
             Outcome of the request.
         replaces_answer : bool, default False
-            Whether an answer replaces the stored answer, because the request was repeated. By default, the first answer
-            is kept.
+            Whether an answer replaces the stored answer, because the request was repeated. By default, the first answer is kept.
         may_flush : bool, default True
             Whether this call may flush. It then flushes, and waits for the disk, if `MAX_PENDING_WRITES` outcomes are in memory
             or if the last flush was `FLUSH_INTERVAL_SECONDS` ago. If False, the caller has to call `flush` from another thread.
@@ -387,9 +385,9 @@ class Store:
                     return
                 self._in_transaction, self._pending = self._pending, PendingWrites()
             try:
-                self.backend.write(self._in_transaction)
+                self.backend.write(self._in_transaction)  # also releases the leases
             except BaseException:
-                with self._pending_lock:
+                with self._pending_lock:  # the next flush writes them
                     self._pending = self._in_transaction.merge(self._pending)
                 raise
             finally:

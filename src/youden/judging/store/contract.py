@@ -389,8 +389,7 @@ class StorageBackend(Protocol):
         number : str
             Primary key of the row.
         file, batch : str or None
-            Ids of the file and of the batch; None if the provider has not assigned them yet. Both columns are
-            overwritten.
+            Ids of the file and of the batch; None if the provider has not assigned them yet. Both columns are overwritten.
 
         Returns
         -------

@@ -100,7 +100,8 @@ class Leases:
         if now - self._last_renewal < LEASE_SECONDS / 4:
             return
         if self.maybe_expired:
-            self._other_holders = {}  # they may not have reached the store either, so measure their times again
+            # the other processes may not have reached the store either: forget when they last renewed their leases
+            self._other_holders = {}
         self._backend.renew(self._holder, seconds=LEASE_SECONDS)
         self._last_renewal = now
 

@@ -117,12 +117,11 @@ def check_password(address: str) -> None:
     Raises
     ------
     ConfigError
-        [store-password] if the user did not name the store and the password is at risk. It is at risk if the host would get
-        PGPASSWORD without permission, or if a parameter of the URL may direct the connection to a host that the URL does not
-        show.
+        [store-password] if the user did not name the store, and either the host would get PGPASSWORD without permission, or
+        a parameter of the URL may direct the connection to a host that the URL does not show.
     """
-    may_be_unknown = _permission.allows_all and not _permission.is_named(address)
-    if not may_be_unknown:
+    may_be_unnamed = _permission.allows_all  # in the body of `with network_stores_allowed()`
+    if not may_be_unnamed or _permission.is_named(address):
         return
     risk = _find_password_risk(address)
     if risk is None:

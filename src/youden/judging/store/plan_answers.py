@@ -97,8 +97,8 @@ def iter_call_lists(
 ) -> Iterator[list[Call]]:
     """Group trials with the same request into calls, and look up the stored outcomes of the calls.
 
-    The trials are read `size` at a time, because the store looks up many requests at once. A request of trials that are far
-    from each other may therefore have several calls.
+    The trials are read `size` at a time, because the store looks up many requests at once. Trials with the same request that are
+    not read together have separate calls.
 
     Parameters
     ----------
@@ -155,10 +155,9 @@ class Costs:
         self._set_row(rows[0], payment)
 
     def with_stored_payments(self, request_hashes: np.ndarray, payments: Mapping[str, Payment]) -> Costs:
-        """Return the costs of all invocations of a run, from the payments that the store has recorded.
+        """Return the costs of all invocations of a run. This object contains only the costs of the current invocation.
 
-        This object contains only the costs of the current invocation. The store books each payment to the cost account of the
-        run that made the call.
+        The store books each payment to the cost account of the run that made the call.
 
         Parameters
         ----------
@@ -171,7 +170,7 @@ class Costs:
         -------
         Costs
             Costs by trial. The cost of a request is in the first trial that needs its answer, and 0 in all others. It is also 0
-            for a request without a payment. `is_new` is that of this object.
+            for a request without a payment. `is_new` is copied from this object.
         """
         costs = Costs(len(request_hashes))
         costs.is_new = self.is_new
@@ -332,8 +331,7 @@ def read_answers(
 ) -> PlanAnswers:
     """Read the answers to all trials of a plan from a store and parse them.
 
-    A trial with a stored failure is missing as "failed", and one that does not fit the context of the model as
-    "not_asked".
+    A trial with a stored failure is missing as "failed", and one that does not fit the context of the model as "not_asked".
 
     Parameters
     ----------
@@ -344,8 +342,7 @@ def read_answers(
     store : Store
         Store of the answers.
     keys : iterable of (int, str)
-        Row and request hash of each trial, in any order. A trial whose row is absent is missing with the reason
-        `not_stored`.
+        Row and request hash of each trial, in any order. A trial whose row is absent is missing with the reason `not_stored`.
     is_new : bool array, shape (n_trials,), optional
         Whether an answer was received in this invocation. Default: none was.
     on_read : callable, optional

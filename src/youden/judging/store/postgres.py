@@ -136,7 +136,7 @@ class PostgresBackend(SqlBackend):
             self._n_writes += 1
             super().write(writes)
 
-    def _is_new(self, session: Session) -> bool:
+    def _is_uncommitted(self, session: Session) -> bool:
         """Return whether this write has not been stored yet; a lost connection can hide that it was."""
         return bool(session.fetch_all(_COUNT_WRITE, self._writer, self._n_writes))
 
@@ -158,7 +158,7 @@ class PostgresBackend(SqlBackend):
         return self._run_with_retries(run_on_connection)
 
     def close(self) -> None:
-        """Close the connection. Before this, delete the number of this writer's last write, if the server can be reached."""
+        """Delete this writer's row, which holds the number of its last write, if possible. Then close the connection."""
         try:
             if not self._connection.closed:
                 self._connection.execute("DELETE FROM youden.writers WHERE writer = %s", (self._writer,))
@@ -248,7 +248,8 @@ class PostgresBackend(SqlBackend):
         connection.watchdog = self._watchdog
         register_secrets([connection.info.password])
 
-        connection.execute(_SET_LIMITS.encode(), ([*_LIMITS], [*_LIMITS.values()]))
+        limit_names, limit_values = list(_LIMITS.keys()), list(_LIMITS.values())
+        connection.execute(_SET_LIMITS.encode(), (limit_names, limit_values))
         connection.execute(_SET_DURABLE.encode())
         return connection
 

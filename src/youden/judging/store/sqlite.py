@@ -138,6 +138,7 @@ class SqliteBackend(SqlBackend):
                     "again.",
                     slug="store-deleted",
                 )
+            # lost leases do no harm: a power cut also ends this process; without a write-ahead log, it could damage the file
             needs_sync = access != "lease" or not self._has_write_ahead_log
             with nullcontext() if needs_sync else self._without_sync():
                 return self._run_transaction(session, operation)
@@ -195,9 +196,9 @@ def _find_common_path(path: Path, *, read_only: bool) -> Path:
     resolved_path = path.resolve()
     record_file = _locate_path_record(path)
     has_record = record_file.exists()
-    first_path = _read_first_path(record_file, resolved_path)
+    first_path = _read_first_path(record_file, resolved_path)  # None if the recorded path leads to another file
     if first_path is None and not read_only:
-        # a record without a valid path belongs to a deleted file with the same inode number
+        # a record of another path belongs to a deleted file with the same inode number
         with suppress(OSError):
             _write_path_record(record_file, resolved_path, replaces_record=has_record)
         first_path = _read_first_path(record_file, resolved_path)  # another process may have written its path first

@@ -132,7 +132,7 @@ class SqlBackend:
         operation : the function, which may be called again if the connection is lost before its result is known
         """
 
-    def _is_new(self, _: Session) -> bool:
+    def _is_uncommitted(self, _: Session) -> bool:
         """Return whether these writes are new: False if an earlier attempt, whose result was lost, committed them."""
         return True
 
@@ -151,10 +151,9 @@ class SqlBackend:
         """
         answers: list[tuple[str, str]] = []
         failures: list[FailureRow] = []
-        # answers and failures are rows of the same four columns; the last two are NULL for an answer
-        for key, completion_or_kind, status, reason in self._fetch_rows(
-            _SELECT_OUTCOMES, _to_json(keys), _to_json(keys)
-        ):
+        keys_json = _to_json(keys)
+        # the query selects first answers and then failures, each by the hashes; the last two columns are NULL for an answer
+        for key, completion_or_kind, status, reason in self._fetch_rows(_SELECT_OUTCOMES, keys_json, keys_json):
             is_answer = reason is None
             if is_answer:
                 answers.append((key, completion_or_kind))
@@ -175,7 +174,7 @@ class SqlBackend:
         session : runs the statements, in one transaction
         writes : what to write
         """
-        if not self._is_new(session):
+        if not self._is_uncommitted(session):
             return
         _write_answers(session, writes)
         if writes.failures:
@@ -250,13 +249,13 @@ class SqlBackend:
         Returns fewer than `n` rows at the end of the table, and an empty list if there are no more.
         """
         columns = column_names(table)
-        sql_key = primary_key(table)  # the names of the first columns, separated by commas
-        n_key_columns = sql_key.count(",") + 1
+        key_columns = primary_key(table).split(", ")  # the first columns of the table
+        sql_key = ", ".join(key_columns)
         last_key: Row = ()
         condition = ""
         if after is not None:
-            last_key = after[:n_key_columns]
-            placeholders = ", ".join("?" * n_key_columns)
+            last_key = after[: len(key_columns)]
+            placeholders = ", ".join("?" for _ in key_columns)
             condition = f"WHERE ({sql_key}) > ({placeholders})"
         query = f"SELECT {', '.join(columns)} FROM @{table} {condition} ORDER BY {sql_key} LIMIT ?"
         return self._fetch_rows(query, *last_key, n)

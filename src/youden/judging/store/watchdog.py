@@ -93,7 +93,7 @@ class Watchdog:
 
         Such a generator runs one statement. It yields the event that it waits for: the connection can be read, or it can be
         written. psycopg sends back the event that occurred, or 0 if none occurred for a while. The generator that is returned
-        passes the events on to `steps`. After a 0, it logs a warning if the server is late.
+        passes the events on to `steps`, but not a 0: then it logs a warning if the server is late.
 
         steps : generator of psycopg
 
@@ -104,7 +104,7 @@ class Watchdog:
         try:
             awaited_event = next(steps)
             while True:
-                occurred_event = yield awaited_event
+                occurred_event = yield awaited_event  # 0 if nothing occurred for a while
                 if occurred_event:
                     last_event_time = time.monotonic()
                     awaited_event = steps.send(occurred_event)

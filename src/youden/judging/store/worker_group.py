@@ -178,9 +178,9 @@ class WorkerGroup:
                 """Return the new rows of all members; called in the transaction of the store, which may be repeated."""
                 nonlocal previous_rows
                 previous_rows = rows
-                # if other members have removed this member's row, the new row contains only amounts from now on
-                used_before = report.minimum if self._was_removed(rows) else self._used_before_removal
-                return self._make_new_rows(now, rows, report.without(used_before), is_leaving=is_leaving)
+                # if this member was removed, the row of ended members contains all that it has spent and reserved so far
+                counted_elsewhere = report.minimum if self._was_removed(rows) else self._used_before_removal
+                return self._make_new_rows(now, rows, report.without(counted_elsewhere), is_leaving=is_leaving)
 
             new_rows = self._store.backend.replace_members(self._run, update_rows)
             if self._was_removed(previous_rows):
@@ -191,8 +191,8 @@ class WorkerGroup:
     def _record_removal(self, previous_rows: Sequence[Member], report: BudgetReport) -> None:
         """Record what this member had been granted and had used when other members removed its row.
 
-        The others have removed the row because this member seemed to have ended. They have added the amount that it was granted
-        to the row of ended members, which has no name. The new row of this member contains only later amounts.
+        They removed the row because this member seemed to have ended, and added the amount that it was granted to the row of
+        ended members, which has no name. The new row of this member contains only later amounts.
 
         previous_rows : rows of all members before this member added a new row
         report : all amounts of this member since it joined
@@ -209,7 +209,7 @@ class WorkerGroup:
         return self._has_joined and all(row.name != self._name for row in rows)
 
     def _set_totals_and_share(self, rows: Sequence[Member], report: BudgetReport) -> None:
-        """Set the totals over the other members (`others`), and the share of the cap that this member may spend.
+        """Set the totals over the other members (`others`), and the amount of the cost cap that this member may spend.
 
         rows : new rows of all members; the row of this member is the last one
         report : amounts of this member, as its row contains them
@@ -219,7 +219,7 @@ class WorkerGroup:
         self._granted = own_row.granted
         self.is_limited = own_row.granted < report.requested
         if self._budget is not None:
-            # If other members removed the row, the new row contains only later amounts. The budget also contains earlier ones.
+            # the budget counts from the start; the row counts from the last time that other members removed this member
             granted_since_joining = self._used_before_removal + own_row.granted
             self._budget.set_granted(granted_since_joining)
 
@@ -238,7 +238,7 @@ class WorkerGroup:
     def _make_new_rows(
         self, now: float, rows: Sequence[Member], report: BudgetReport, *, is_leaving: bool
     ) -> Sequence[Member]:
-        """Return the new rows: the living members, one row for all ended members, and this member's row last.
+        """Return the new rows of all members: the other members that are alive, one row for all ended members, this member last.
 
         A member that leaves the group keeps what it has spent and reserved, and returns the rest of its share of the cap.
 
@@ -249,7 +249,7 @@ class WorkerGroup:
 
         Raises: JudgeError [run-busy] or [lease-lost] if this member and another living member are both the coordinator.
         """
-        other_rows = self._make_rows_of_others(now, rows)
+        other_rows = self._make_rows_of_other_members(now, rows)
         granted_to_others = sum(row.granted for row in other_rows)
         requested = report.minimum if is_leaving else report.requested
         own_row = Member(
@@ -263,12 +263,12 @@ class WorkerGroup:
         )
         return [*other_rows, own_row]
 
-    def _make_rows_of_others(self, now: float, rows: Sequence[Member]) -> list[Member]:
+    def _make_rows_of_other_members(self, now: float, rows: Sequence[Member]) -> list[Member]:
         """Return the new rows of the other members: one row per living member, and one row for all ended members together.
 
-        A member has ended if its process has ended, or if it did not renew its row in time. The rows of ended members count
-        against the cost cap. They are dropped if a coordinator starts while no other member is alive: the run then starts with
-        the whole cap.
+        A member has ended if its process has ended, or if it did not renew its row in time. The amounts of ended members count
+        towards the cost cap. If a coordinator starts while no other member is alive, the result is empty, and the run starts
+        with the whole cap.
 
         now : time of the database, in seconds
         rows : rows of all members so far
@@ -276,23 +276,23 @@ class WorkerGroup:
         Raises: JudgeError [run-busy] or [lease-lost] if this member and a living other member are both the coordinator.
         """
         # a store that someone else wrote could contain a negative amount, which would raise the cap
-        others = [replace(row, granted=max(0, row.granted)) for row in rows if row.name != self._name]
-        living = [row for row in others if _is_alive(row, now=now)]
-        has_other_coordinator = any(row.leads for row in living)
+        other_rows = [replace(row, granted=max(0, row.granted)) for row in rows if row.name != self._name]
+        living_rows = [row for row in other_rows if _is_alive(row, now=now)]
+        has_other_coordinator = any(row.leads for row in living_rows)
         if self._is_coordinator and has_other_coordinator:
             raise self._make_busy_error()
 
-        is_first_member = self._is_coordinator and not self._has_joined and not living
-        if is_first_member:
+        is_starting_alone = self._is_coordinator and not self._has_joined and not living_rows
+        if is_starting_alone:
             return []
-        ended = [row for row in others if row not in living]
-        return [*living, *_merge_rows_of_ended(ended)]
+        ended_rows = [row for row in other_rows if row not in living_rows]
+        return [*living_rows, *_merge_rows_of_ended_members(ended_rows)]
 
     def _compute_grant(self, requested: int, granted_to_others: int, *, minimum: int) -> int:
-        """Compute the part of the cap that this member may spend; all amounts are in picodollars.
+        """Compute the amount of the run's cost cap that this member may spend; all amounts are in picodollars.
 
-        This part is the requested amount, or what the other members leave of the cap if that is less. In any case, it is at least
-        `minimum`, the amount that this member may have spent already.
+        The member is granted the amount that it requests, up to what the grants of the other members leave of the cap. It is
+        always granted `minimum`, the amount that it may have spent already.
         """
         if self._budget is None or self._budget.cap == math.inf:
             return requested
@@ -330,16 +330,16 @@ def _is_alive(member: Member, *, now: float) -> bool:
     return bool(member.name) and member.expires >= now and not is_dead_process(member.name)
 
 
-def _merge_rows_of_ended(ended: Sequence[Member]) -> list[Member]:
+def _merge_rows_of_ended_members(ended_rows: Sequence[Member]) -> list[Member]:
     """Merge the rows of members that have ended into one row with an empty name; return no row if there are none.
 
-    The whole amount that an ended member was granted counts as spent, because it may have spent it after its last report. The
-    merged row has the expiry time 0, so that it does not count as a living member.
+    The whole amount that an ended member was granted counts as spent, because the member may have spent more since its last
+    report. The merged row has the expiry time 0, so that it does not count as a living member.
     """
-    if not ended:
+    if not ended_rows:
         return []
-    granted = sum(row.granted for row in ended)
-    n_answered = sum(row.answered for row in ended)
+    granted = sum(row.granted for row in ended_rows)
+    n_answered = sum(row.answered for row in ended_rows)
     return [Member(name="", leads=False, granted=granted, spent=granted, answered=n_answered, expires=0.0)]
 
 
@@ -473,7 +473,8 @@ class SharedBudget(Budget):
         try:
             while not self._try_reserve(amount):
                 await self._request_larger_share()
-                # if the group granted all that was requested, another task has reserved it, so request again at once
+                # If the group granted less than was requested, wait. If it granted all of it, and the amount is not available
+                # even so, another task of this process has reserved a part of the grant: request a larger share at once.
                 is_available = self._count_available_picodollars() >= amount
                 if not is_available and self._group.is_limited:
                     await self._wait_for_release()

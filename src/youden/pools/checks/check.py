@@ -177,10 +177,10 @@ def _estimate_fixed_width_calls(pool: Pool, *, max_blocks: int) -> int:
 
     The variances of the answers are not known yet; they are taken from reference data sets.
 
-    max_blocks : maximum number of blocks. In a block, all agents are compared on one item, each with one agent in the first
-        position and one in the second.
+    max_blocks : maximum number of blocks. A block is a set of trials on one item in which each agent takes part twice: once in
+        the first position, and once in the second.
 
-    Raises PlanError [cost-unknown] if even this number of blocks gives wider intervals.
+    Raises PlanError [cost-unknown] if `max_blocks` blocks are not enough.
     """
     n_blocks = find_min_blocks(
         mean_prior_components(), FixedWidth.half_width, fraction=1.0, n_items=pool.n_items, max_blocks=max_blocks
@@ -191,7 +191,7 @@ def _estimate_fixed_width_calls(pool: Pool, *, max_blocks: int) -> int:
             "in four reference data sets.",
             slug="cost-unknown",
         )
-    trials_per_agent = 2 * n_blocks  # an agent takes part in two trials of a block
+    trials_per_agent = 2 * n_blocks
     plan_size = PlanSize(pool.n_agents, pool.n_items)
     return plan_size.calls(trials_per_agent)
 
@@ -212,8 +212,8 @@ def _estimate_default_calls(pool: Pool, design: str, *, n_dense_calls: int) -> i
         n_default_calls = plan_size.default_calls(design_class.default_trials_per_agent)
         return min(n_dense_calls, n_default_calls)
 
-    # a design without a default budget compares all pairs if it also plans held-out responses
-    if design_class.plans_holdout:
+    compares_all_pairs = design_class.plans_holdout  # other designs plan no held-out trials
+    if compares_all_pairs:
         return n_dense_calls
     raise PlanError(
         f"The pool is too large to draw '{design}' here. Set a budget and run `youden plan`.", slug="cost-unknown"
@@ -290,8 +290,7 @@ def check_pool(pool: Pool, *, seed: int = 0, designs: Sequence[str] | None = Non
     Parameters
     ----------
     pool : Pool
-        Pool to check. Counts include all responses. Lengths include only the first response of an agent to an item. Slow checks
-        of a large pool use only random items.
+        Pool to check. Slow checks of a large pool use only random items.
     seed : int, default 0
         Seed of the choice of random items.
     designs : sequence of str, optional
@@ -300,8 +299,9 @@ def check_pool(pool: Pool, *, seed: int = 0, designs: Sequence[str] | None = Non
     Returns
     -------
     PoolCheck
-        Sizes of the pool, findings, costs, and notes on what could not be checked or estimated. A cost is the number of calls
-        and tokens and the USD of one design with one judge, see `estimate_costs`.
+        Sizes of the pool, findings, costs, and notes on what could not be checked or estimated. All responses are counted, but
+        lengths refer to the first response of an agent to an item. A cost is the number of calls and tokens and the USD of one
+        design with one judge, see `estimate_costs`.
     """
     lengths = response_lengths(pool)
     sample = SampledTexts.from_pool(pool, seed=seed)  # responses and prompts of random items, as words

@@ -91,7 +91,7 @@ _COPYING_REMEDY = "Remove these agents, or use a model as judge and interpret th
 def _make_copying_finding(
     sample: SampledTexts, agents: Positions, median_shares: Floats, *, are_rewording: bool
 ) -> Finding:
-    """Return the finding for agents that copy or reword their prompts.
+    """Return the finding for agents that copy or reword their prompts. The message calls both "copies its source".
 
     sample : responses and prompts of sampled items
     agents : int array (n_reported,), positions of the agents
@@ -107,6 +107,7 @@ def _make_copying_finding(
 
     effect, remedy = _COPYING_EFFECT, _COPYING_REMEDY
     if needs_self_trials(sample.pool):
+        # the pool is too small for a ranking: repeated responses of the same agent are compared
         effect = "Responses that copy the same source match each other, which raises the self-consistency of the agent."
         remedy = "Use a model as judge, and interpret the consistency with care."
     facts = {"share": float(median_shares.max())}
@@ -357,9 +358,9 @@ class _NgramTable:
         n_responses = len(sample)
         item_of_text = np.concatenate([sample.item_of, np.arange(len(sample.items))])
 
-        # an n-gram on two items has two columns
+        # the columns of the table are the distinct pairs of an item and an n-gram
         columns = _number_item_ngrams(item_of_text[text_numbers], ngram_hashes)
-        n_columns = int(columns.max(initial=-1)) + 1
+        n_columns = int(columns.max(initial=-1)) + 1  # 0 without n-grams
 
         # leave out the prompts, and the n-grams that they contain
         is_in_response = text_numbers < n_responses
@@ -369,7 +370,7 @@ class _NgramTable:
         is_kept = is_in_response & ~prompt_has_ngram[columns]
         has_ngram = _make_binary_matrix(text_numbers[is_kept], columns[is_kept], shape=(n_responses, n_columns))
 
-        n_ngrams = np.diff(has_ngram.indptr).astype(np.float64)  # number of ones in each row
+        n_ngrams = np.asarray(has_ngram.sum(axis=1), dtype=np.float64)
         return cls(sample, has_ngram, n_ngrams)
 
     def compute_reused_shares(self, is_compared: Bools) -> Floats:
@@ -384,8 +385,8 @@ class _NgramTable:
 
         # for each entry of the sparse matrix, a text (row) and an n-gram of it (column), count the other texts with the n-gram
         entries = self.has_ngram.tocoo()
-        counts_itself = is_compared_text[entries.row]
-        n_other_texts = n_texts_with_ngram[entries.col] - counts_itself
+        is_text_counted = is_compared_text[entries.row]  # the number of texts then includes the text itself
+        n_other_texts = n_texts_with_ngram[entries.col] - is_text_counted
         is_reused = n_other_texts > 0
 
         n_texts = len(is_compared_text)
@@ -406,7 +407,8 @@ class _NgramTable:
         long enough text on the item.
         """
         sample = self.sample
-        is_long_enough = sample.n_words[: len(sample)] >= MIN_RESPONSE_WORDS
+        n_words_of_responses = sample.n_words[: len(sample)]  # the numbers of words of the prompts follow
+        is_long_enough = n_words_of_responses >= MIN_RESPONSE_WORDS
         max_similarity = np.full(len(sample), np.nan)
         for rows, similarity in sample.iter_similarities():
             is_candidate = is_compared[sample.agent_of[rows]] & is_long_enough[rows]
@@ -541,10 +543,9 @@ def _find_reusing_agents(table: _NgramTable, is_compared: Bools, is_clone: Bools
     responses of other agents, and the Jaccard similarity of its words to the most similar response of another agent. The
     reuse of an agent is the median over its responses.
 
-    The search is repeated. Each time, it finds the agent with the largest reuse, and removes the texts of this agent from the
-    comparison. Otherwise, the agents from which it copies would also be reported. The search ends in two cases: no agent reuses
-    much, or the remaining agents still reuse much without the found agent. In the second case, copying is not the reason; for
-    example, translations of the same text use the same words.
+    First, the agent with the largest reuse is found. Then its texts are removed, so that the agents from which it copies are not
+    reported, and the search is repeated. It ends if no agent reuses much. It also ends if the other agents reuse much without
+    the found agent: then they use the same words for another reason, for example because they translate the same text.
 
     table : n-grams of the responses
     is_compared : bool array (n_agents,), agents that are compared; no other agents are reported
@@ -566,6 +567,8 @@ def _find_reusing_agents(table: _NgramTable, is_compared: Bools, is_clone: Bools
         is_reusing_ngrams = measures.reused_share[agent] >= MIN_REUSED_SHARE
         is_remaining[agent] = False
         measures = _measure_reuse(table, is_remaining)
+
+        # compare them by the measure that is large for the found agent
         measure = measures.reused_share if is_reusing_ngrams else measures.similarity
         measure_of_others = measure[is_remaining & ~is_clone]
         if _is_reuse_natural(measure_of_others):

@@ -40,8 +40,8 @@ def find_similar_items(pool: Pool, *, seed: int = 0) -> Iterator[Finding]:
     To compare the responses to items A and B, the agents are divided into two halves. The similarity between A and B compares the
     responses of one half to A with the responses of the other half to B. The similarity within A compares the responses of the
     two halves to A. Items A and B have similar responses if the similarity between them is at least `MIN_RESPONSE_SIMILARITY`
-    times the similarity within A, and as many times the similarity within B. Words are weighted by idf (inverse document
-    frequency), and similarity is the cosine.
+    times the similarity within A, and at least `MIN_RESPONSE_SIMILARITY` times the similarity within B. Words are weighted by
+    idf (inverse document frequency), and similarity is the cosine.
     """
     if pool.n_items < 2:
         return
@@ -74,7 +74,8 @@ def _find_similar_prompts(pool: Pool) -> csr_array[np.float64]:
 def _find_similar_responses(pool: Pool, rng: np.random.Generator) -> csr_array[np.float64]:
     """Find pairs of different items whose responses use similar words.
 
-    `find_similar_items` defines similar responses. In a large pool, only random items and agents are compared, which `rng` draws.
+    The responses of one half of the agents are compared with those of the other half, see `find_similar_items`. In a large pool,
+    only random items and agents are compared, which `rng` draws.
 
     Returns a sparse matrix (n_items, n_items): 1 for a pair of similar items, and 0 otherwise.
     """
@@ -98,11 +99,11 @@ def _find_similar_responses(pool: Pool, rng: np.random.Generator) -> csr_array[n
 
 
 def _compute_min_similarities(first_half: csr_array[np.float64], second_half: csr_array[np.float64]) -> Floats:
-    """Compute for each item the minimum similarity at which the responses to another item count as similar.
+    """Compute for each item the minimum similarity of other items whose responses count as similar to its own.
 
-    The similarity within an item compares the responses of two halves of the agents to this item. The minimum is a fraction of
-    this similarity. If the median of this similarity over items is larger, the minimum is the same fraction of the median.
-    Without the median, the minimum would be too low for an item whose responses have almost no words in common.
+    The similarity within an item compares the responses of two halves of the agents to this item. The minimum is
+    `MIN_RESPONSE_SIMILARITY` · max(similarity within the item, median of this similarity over items). Without the median, the
+    minimum would be too low for an item whose responses have almost no words in common.
 
     first_half, second_half : weighted word counts (n_items, n_distinct_words) of the responses of each half, with rows of
         norm 1 or 0
@@ -157,6 +158,7 @@ def _weight_and_normalize_rows(counts: csr_array[np.float64], *, n_halves: int =
     """
     n_items = counts.shape[0] // n_halves
     item_of_row = np.tile(np.arange(n_items), n_halves)
+    # 1 if any half has the word on the item, else 0
     item_has_word = build_group_word_matrix(counts.astype(np.int8), item_of_row, n_groups=n_items)
     n_items_with_word = np.asarray(item_has_word.sum(axis=0), dtype=np.float64)
     word_weights = idf(n_items_with_word, n_items)
@@ -238,10 +240,10 @@ def _select_rarest_words(
 ) -> csr_array[np.float64]:
     """Keep the rarest words of each item. The norm of the dropped words is below the minimum similarity of the item.
 
-    Two items that share no kept word are not similar. Proof: compare the most common kept word of each item, and let A be the
-    item whose word is the rarer one. Words that A keeps are at least as rare as this word. If B, the other item, contains such a
-    word, B keeps it, too. But the items share no kept word, so A drops all words that both items contain. The scalar product is
-    at most the norm of A's dropped words, which is below the minimum of A.
+    Two items that share no kept word are not similar. Proof: compare the most common kept word of each item. Let A be the item
+    whose word is rarer, and B the other item. Every word that A keeps is rarer than the most common word that B keeps. Therefore,
+    B keeps it, too, if B contains it. As the items share no kept word, A drops all words that both items contain. The scalar
+    product is at most the norm of A's dropped words, which is below the minimum of A.
 
     profiles : sparse matrix (n_items, n_distinct_words), rows of norm 1 or 0
     min_similarity : float array (n_items,), minimum scalar product of similar items

@@ -127,8 +127,7 @@ def _find_majority(codes: Iterable[str]) -> str | None:
 def _load_classifier() -> Callable[[str], tuple[str, float]]:
     """Load the language detector of the optional package `py3langid`.
 
-    Returns a function that takes a text, and returns the code of the most probable language, such as "en", and its
-    score.
+    Returns a function that takes a text, and returns the code of the most probable language, such as "en", and its score.
 
     Raises ConfigError [languages-missing] if the package is not installed.
     """

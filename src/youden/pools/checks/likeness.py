@@ -80,9 +80,10 @@ def find_clones(sample: SampledTexts) -> Iterator[Finding]:
         pairs = np.ix_(members, members)
         share_of_all_pairs = float(n_same[pairs].sum() / max(1, n_compared[pairs].sum()))
 
-        # All pairs include each of the n members with itself, for which no same responses are counted. They are about 1/n of
-        # all pairs, so the share among pairs of different members is larger by the factor n / (n − 1).
-        share = share_of_all_pairs * (len(members) / (len(members) - 1))
+        # The sums include the pairs of a member with itself, for which no same responses are counted: n of the n² pairs. Of all
+        # compared items, they have about the fraction 1/n. Leave them out: divide by 1 − 1/n.
+        n_members = len(members)
+        share = share_of_all_pairs * (n_members / (n_members - 1))
         ids = select_ids(sample.pool.agents, members)
         yield _make_clone_finding(sample.pool, ids, share=min(share, 1.0))
 
@@ -284,15 +285,14 @@ def _count_items_with_private_word(sample: SampledTexts) -> Counter[tuple[int, .
 def _find_groups_with_private_word(sample: SampledTexts, responses: slice, is_new_word: Bools) -> set[tuple[int, ...]]:
     """Find the groups of agents that use a private word in their responses to one item, as colluding agents may do.
 
-    Three kinds of groups are left out: groups of fewer than `MIN_RING_SIZE` agents; groups of more than half of the agents,
-    unless they have only `MIN_RING_SIZE` agents; and the group of all agents that responded to the item.
+    A private word is a new word that only a group of agents uses. The group has at least `MIN_RING_SIZE` agents and at most half
+    of the agents (a group of `MIN_RING_SIZE` agents may have more than half), and not all agents that responded to the item.
 
     responses : range of the responses to the item in the sample
     is_new_word : bool array (n_distinct_words,), whether a word occurs neither on other items nor in the prompt
 
     Returns the groups, tuples of ascending positions of agents.
     """
-    # in CSC format, the responses with word w are indices[indptr[w] : indptr[w + 1]]
     has_word = sample.has_word[responses].tocsc()
     n_responses = has_word.shape[0]
     n_users = np.diff(has_word.indptr)
@@ -304,6 +304,7 @@ def _find_groups_with_private_word(sample: SampledTexts, responses: slice, is_ne
     agents = sample.agent_of[responses]
     groups = set()
     for word in np.flatnonzero(is_private_word):
+        # the CSC format has the rows of column w, here the responses with word w, in indices[indptr[w] : indptr[w + 1]]
         start, end = has_word.indptr[word : word + 2]
         responses_with_word = has_word.indices[start:end]
         users = agents[responses_with_word]
@@ -441,13 +442,12 @@ def _make_template_finding(agent: str, message: str, share: float) -> Finding:
 def _compute_relative_specificity(sample: SampledTexts) -> Floats:
     """Compute how specific the responses of each agent are to their items, relative to the median agent.
 
-    The overlap of a response with its prompt is the weighted share of the response's words that the prompt contains. The
-    specificity of an agent is its median overlap, divided by the median overlap of the median agent.
+    The prompt overlap of a response is the weighted share of the response's words that the prompt contains. The specificity of
+    an agent is the median prompt overlap of its responses, divided by that of the median agent.
 
-    Good responses may avoid the words of the prompt, but have words in common with other good responses. Therefore, the overlap
-    with other responses to the same item is used in two cases. If this overlap of an agent is at least `NORMAL_RELATIVE_OVERLAP`
-    times the overlap of the median agent, the specificity of the agent is 1. If any item has no prompt, this overlap replaces the
-    overlap with the prompt.
+    Good responses may avoid the words of the prompt, but have words in common with other good responses to the same item: they
+    have a large response overlap. If the response overlap of an agent is at least `NORMAL_RELATIVE_OVERLAP` times that of the
+    median agent, the specificity of the agent is 1. If any item has no prompt, the response overlap replaces the prompt overlap.
 
     Returns a float array (n_agents,): 1 for the median agent, less for less specific agents, NaN if it is unknown.
     """
@@ -490,40 +490,42 @@ def compute_recurring_shares(sample: SampledTexts) -> Floats:
     n_texts = len(sample)
     all_hashes, all_texts = sample.hash_ngrams(_NGRAM_SIZE)
     is_response = all_texts < n_texts
-    ngram_hash, text = all_hashes[is_response], all_texts[is_response]
-    agent = sample.agent_of[text]
+    ngram_hashes, text_of_occurrence = all_hashes[is_response], all_texts[is_response]
+    agent_of_occurrence = sample.agent_of[text_of_occurrence]
 
     # minimum number of texts of each agent that must contain a repeated n-gram
     n_texts_by_agent = np.bincount(sample.agent_of, minlength=sample.pool.n_agents)
     min_texts_by_agent = np.maximum(2, RECURRENCE_SHARE * n_texts_by_agent)
 
-    n_texts_with_ngram = _count_texts_with_ngram(agent, ngram_hash, text)
-    is_recurring = n_texts_with_ngram >= min_texts_by_agent[agent]
-    n_ngrams = np.bincount(text, minlength=n_texts).astype(np.float64)
-    n_recurring = np.bincount(text, weights=is_recurring, minlength=n_texts)
+    n_texts_with_ngram = _count_texts_with_ngram(agent_of_occurrence, ngram_hashes, text_of_occurrence)
+    is_recurring = n_texts_with_ngram >= min_texts_by_agent[agent_of_occurrence]
+    n_ngrams = np.bincount(text_of_occurrence, minlength=n_texts).astype(np.float64)
+    n_recurring = np.bincount(text_of_occurrence, weights=is_recurring, minlength=n_texts)
     return _divide(n_recurring.astype(np.float64), n_ngrams)
 
 
-def _count_texts_with_ngram(agent: Positions, ngram_hash: Hashes, text: Positions) -> Positions:
+def _count_texts_with_ngram(
+    agent_of_occurrence: Positions, ngram_hashes: Hashes, text_of_occurrence: Positions
+) -> Positions:
     """Count in how many texts an agent uses each of its n-grams (sequences of three words).
 
     Each array has one element per occurrence of an n-gram. An n-gram can occur several times in the same text.
 
-    agent : int array (n_occurrences,), agent of the text with the occurrence
-    ngram_hash : int array (n_occurrences,), hash of the n-gram
-    text : int array (n_occurrences,), position of the text
+    agent_of_occurrence : int array (n_occurrences,), agent of the text with the occurrence
+    ngram_hashes : int array (n_occurrences,), hash of the n-gram
+    text_of_occurrence : int array (n_occurrences,), position of the text
 
     Returns an int array (n_occurrences,): the number of texts of the same agent that contain the same n-gram.
     """
-    # number the n-grams of each agent: one number per distinct pair of an agent and an n-gram
-    agent_and_ngram = np.stack([agent.astype(np.uint64), ngram_hash])
-    _, ngram_number = np.unique(agent_and_ngram, axis=1, return_inverse=True)
+    # each distinct pair of an agent and an n-gram gets an id
+    agent_and_ngram = np.stack([agent_of_occurrence.astype(np.uint64), ngram_hashes])
+    _, ngram_ids = np.unique(agent_and_ngram, axis=1, return_inverse=True)
 
-    # the distinct pairs of a number and a text count several occurrences in the same text once
-    number_and_text = np.stack([ngram_number.astype(np.int64), text])
-    number_of_pair, _ = np.unique(number_and_text, axis=1)
-    n_texts_by_number = np.bincount(number_of_pair)
-    return n_texts_by_number[ngram_number]
+    # the distinct pairs of an id and a text count several occurrences in the same text once
+    id_and_text = np.stack([ngram_ids.astype(np.int64), text_of_occurrence])
+    ngram_id_of_pair, _ = np.unique(id_and_text, axis=1)
+    n_texts_by_ngram_id = np.bincount(ngram_id_of_pair)
+    return n_texts_by_ngram_id[ngram_ids]
 
 
 def compute_prompt_overlap(sample: SampledTexts) -> Floats:

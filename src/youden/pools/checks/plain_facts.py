@@ -157,7 +157,7 @@ def _find_blank_responses(pool: Pool) -> Iterator[Finding]:
         agent = row % pool.n_agents
         n_blank[agent] += sum(text is not None and not text.strip() for text in texts)
 
-    n_responses = np.maximum(1, pool.n_repeats.sum(axis=1))
+    n_responses = np.maximum(1, pool.n_repeats.sum(axis=1))  # at least 1, because it is a divisor below
     min_blank = np.maximum(1, MIN_BLANK_SHARE * n_responses)
     is_reported = n_blank >= min_blank
     reported = select_ids(pool.agents, np.flatnonzero(is_reported))

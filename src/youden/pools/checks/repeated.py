@@ -52,12 +52,13 @@ def _find_varying_lengths(pool: Pool, variance: Floats) -> Iterator[Finding]:
 
     Yields one finding that lists these agents, or nothing if there are none.
     """
-    threshold = max(_MAX_RELATIVE_SD**2 * float(np.nanmedian(variance)), _MIN_REPORTED_SD**2)
-
+    # the limits are standard deviations, so they are squared
+    relative_limit = _MAX_RELATIVE_SD**2 * float(np.nanmedian(variance))
+    threshold = max(relative_limit, _MIN_REPORTED_SD**2)
     unusual = select_ids(pool.agents, np.flatnonzero(variance > threshold))
     if unusual:
-        # a standard deviation of log(length) is a factor of the length
-        factor = float(np.exp(np.nanmax(variance) ** 0.5))
+        largest_sd = np.sqrt(np.nanmax(variance))
+        factor = float(np.exp(largest_sd))  # a difference of log(length) is a factor of the length
         yield Finding(
             "repeats-wild",
             f"Repeats of {format_names(unusual)} differ widely in length, by a factor of about {factor:.1f}.",

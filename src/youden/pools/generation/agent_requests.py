@@ -177,14 +177,14 @@ class Models:
             self._callers[name] = Caller(backend, config, self.budget)
 
     async def ask(self, requests: Mapping[str, AgentRequest]) -> dict[str, Completion]:
-        """Query the models, and return the completions (generated texts with their usage) of the answered requests by key.
+        """Query the models, and return their answers by request hash. Requests without an answer are left out.
 
         Raises BudgetError if the cost cap is reached, and JudgeError if a model cannot be used. Before either error is raised,
         the calls in flight end, and their answers are stored. In a replay, raises ReplayMissError if the store lacks an answer.
 
-        requests : requests by key, which is the request hash
+        requests : requests by request hash
         """
-        work_by_model = {name: ModelWork(self) for name in self._callers}
+        work_by_model = {name: ModelWork(self) for name in self._callers}  # collects the answers of each model
         for agent_request in requests.values():
             work_by_model[agent_request.model].requests.append(agent_request)
 
@@ -193,7 +193,6 @@ class Models:
         else:
             await self._send_requests(work_by_model)
 
-        # each completion was added to the `answers` of its model
         completions: dict[str, Completion] = {}
         for work in work_by_model.values():
             completions |= work.answers
@@ -249,7 +248,8 @@ class Models:
             model = agent_request.model
             if key not in outcomes:
                 raise self._make_miss_error(agent_request, is_model_unknown=model not in models_in_store)
-            status = work_by_model[model].record_outcome([], key, outcomes[key], usd=0.0, stored=True)
+            work = work_by_model[model]
+            status = work.record_outcome(rows=[], key=key, outcome=outcomes[key], usd=0.0, stored=True)
             self._log.advance(1, outcome=status, stored=True)
 
     def _make_miss_error(self, agent_request: AgentRequest, *, is_model_unknown: bool) -> ReplayMissError:

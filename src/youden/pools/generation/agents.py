@@ -209,7 +209,7 @@ class AgentSpec(BaseModel):
 
     @model_validator(mode="after")
     def _check_fields(self) -> Self:
-        """Check that the fields define a response, and that fields that need each other are set together.
+        """Check that the agent has a model or steps, which make its responses. Fields that need each other must be set together.
 
         A failed check raises ValueError. The message of the error has no subject, because it is printed after the id of the
         agent.
@@ -220,22 +220,24 @@ class AgentSpec(BaseModel):
             raise ValueError("notes_instruction, temperature and seed need a model; set model and instruction, too")
         if self.model is None and not self.steps:
             raise ValueError("it defines no response; set model and instruction, or steps")
-        has_step_of_several_names = any(isinstance(step, dict) and len(step) != 1 for step in self.steps)
-        if has_step_of_several_names:
+        has_invalid_step = any(isinstance(step, dict) and len(step) != 1 for step in self.steps)
+        if has_invalid_step:
             raise ValueError("a step is a name, or one name with its options, such as {truncate: {words: 20}}")
         return self
 
     @property
     def transforms(self) -> tuple[Step, ...]:
-        """The field `steps` as objects that can be applied to texts, each with the name and the options of a transform.
+        """The transforms in `steps`, with their options, as objects that can be applied to texts.
 
         Raises ConfigError [unknown-transform] if there is no transform with the name, and [transform-option] if the transform
         does not have one of the options.
         """
         transforms = []
         for step in self.steps:
-            name_to_options = {step: {}} if isinstance(step, str) else step
-            for name, options in name_to_options.items():  # one name
+            if isinstance(step, str):
+                transforms.append(Step(step, {}))  # checks the name
+            else:
+                [(name, options)] = step.items()
                 transforms.append(Step(name, options))  # checks the name and the options
         return tuple(transforms)
 
@@ -410,9 +412,9 @@ def _load_model(name: str, content: _AgentsYaml, path: Path, model_map: Mapping[
 
     Raises: ConfigError [model-map] if the config is invalid or its backend makes no calls.
     """
-    replacement_of_all = model_map.get(_ALL_MODELS, name)
-    used_name = model_map.get(name, replacement_of_all)
-    definition = content.models.get(used_name, used_name)
+    default_replacement = model_map.get(_ALL_MODELS, name)
+    used_name = model_map.get(name, default_replacement)
+    definition = content.models.get(used_name, used_name)  # an undefined name is the name or path of a judge config
     if not isinstance(definition, str):
         definition = {"name": used_name, **definition}
     try:

@@ -18,10 +18,7 @@ import numpy as np
 from youden.errors import ConfigError
 from youden.judging.config.judge_files import JudgeConfig
 from youden.judging.scheduler.options import JudgingOptions, check_cap
-from youden.judging.scheduler.shutdown import (
-    make_too_many_missing_error,
-    run_until_stopped,
-)
+from youden.judging.scheduler.shutdown import make_too_many_missing_error, run_until_stopped
 from youden.judging.store.answers import open_store
 from youden.pools.generation.agent_requests import AgentRequest, Models, build_agent_request, read_response
 from youden.pools.generation.agents import SOURCE, AgentsFile, AgentSpec, Instruction
@@ -156,7 +153,7 @@ def collect_requests(
         requests.update(new_requests)
         return get_answers(list(new_requests))
 
-    # the responses are not needed; the generation calls the function with all its requests
+    # the generation passes all its requests to the function, which sends nothing; the responses are not used
     asyncio.run(_generate_responses(generation, record_and_answer))
     return requests
 
@@ -290,8 +287,7 @@ def _make_requests(
 
     agent : agent with a model
     instruction : template of the prompt
-    inputs : text and notes that replace the placeholders, one pair per response, in the order of
-        `generation.responses`
+    inputs : text and notes that replace the placeholders, one pair per response, in the order of `generation.responses`
 
     Returns one request per response; None if its text or its notes are missing.
     """
@@ -355,10 +351,12 @@ def _make_result(
 
 
 def _build_pool(generation: Generation, texts: Responses, *, name: str) -> tuple[Pool, int]:
-    """Build a pool of generated texts, and return it with the number of texts, including missing ones.
+    """Build a pool of generated texts.
 
-    texts : responses by id of the agent, in the order of `generation.responses`; None for a missing one
+    texts : agent id → responses of the agent, in the order of `generation.responses`; None for a missing response
     name : name of the pool
+
+    Returns the pool, and the number of its texts, including missing ones.
     """
     items = generation.items
     texts_by_agent = [_arrange_texts(texts[spec.id], n_items=len(items)) for spec in generation.file.agents]

@@ -110,7 +110,7 @@ class Generation:
         n_characters = instruction_characters * n_responses + prompt_characters * len(instructions)
         tokens_in = n_characters // 4  # four characters count as one token
         if agent.notes_instruction:
-            tokens_in += agent.max_tokens * n_responses
+            tokens_in += agent.max_tokens * n_responses  # the notes, which the second call sends to the model
         tokens_out = agent.max_tokens * n_calls
         return n_calls, tokens_in, tokens_out
 

@@ -87,11 +87,11 @@ def read_items(source: str) -> tuple[Item, ...]:
 def _check_items(items: Sequence[Item], source: str) -> None:
     """Check that there are items, that each item has a prompt, and that no two items have the same id.
 
-    Agents respond to prompts, so that no responses can be generated for an item without a prompt.
+    Agents respond to prompts, so no responses can be generated for an item without a prompt.
 
     source : name of the file or pool with the items, for error messages
 
-    Raises ConfigError [items-invalid] otherwise.
+    Raises ConfigError [items-invalid] if one of these conditions does not hold.
     """
     without_prompt = [item.id for item in items if not (item.prompt or "").strip()]
     if without_prompt or not items:

@@ -14,13 +14,7 @@ import numpy as np
 
 from youden.errors import PlanError
 from youden.protocol.designs.block_sequence import BlockSequence
-from youden.protocol.designs.cyclic import (
-    MIN_BLOCKS,
-    Cyclic,
-    TrialDesign,
-    check_shared_items,
-    number_blocks,
-)
+from youden.protocol.designs.cyclic import MIN_BLOCKS, Cyclic, TrialDesign, check_shared_items, number_blocks
 from youden.protocol.designs.fixed_width import FixedWidth
 from youden.protocol.designs.repair import check_count, check_fraction, check_positive
 from youden.types import PAIRED, DesignResult, Plan, Rounds, Trials
@@ -91,7 +85,7 @@ def select_contenders(ability: Floats, top: int, progress: float) -> Bools:
     final_fraction = (top + 1) / n_agents
     elimination = progress**ELIMINATION_POWER
     n_remaining = n_agents * final_fraction**elimination
-    n_contenders = ceil(round(n_remaining, 6))
+    n_contenders = ceil(round(n_remaining, 6))  # without `round`, a floating-point error could add a contender
 
     distance = np.abs(ability - boundary)
     nearest_first = np.argsort(distance, kind="stable")
@@ -224,9 +218,11 @@ class Adaptive(TrialDesign):
     def _count_pilot_calls(self, n_agents: int, budget: int) -> int:
         """Return the maximum number of paired calls of the pilot, the first part of a search, which samples all agents equally.
 
-        The option `pilot` sets the pilot's fraction of the budget. If it is not set, the pilot has a quarter of the budget, with
-        two exceptions. Without a maximum regret, a pilot of less than `MIN_SEARCH_PILOT_BLOCKS` blocks is enlarged to this number
-        of blocks, but not beyond half of the budget. With a large maximum regret, the pilot is smaller.
+        - If the option `pilot` is set, it is the pilot's fraction of the budget.
+        - Without a maximum regret, the pilot has a quarter of the budget. If this is less than `MIN_SEARCH_PILOT_BLOCKS` blocks,
+          the pilot has this number of blocks, but at most half of the budget.
+        - With a maximum regret, the pilot has the calls that this precision needs, and at least `MIN_SEARCH_PILOT_BLOCKS` blocks,
+          but at most a quarter of the budget.
 
         budget : number of paired calls of the whole search
         """

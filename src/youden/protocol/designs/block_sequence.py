@@ -115,9 +115,9 @@ class BlockSequence(NamedTuple):
 
         # a pass has each combination of item and partner once; the second pass exchanges the first and the second text
         n_blocks_of_pass = n_items * n_agents
-        is_first_by_block = self.contender_is_first[block_numbers % n_blocks_of_pass]
         is_second_pass = block_numbers >= n_blocks_of_pass
-        is_first_by_block[is_second_pass] = ~is_first_by_block[is_second_pass]
+        is_first_in_first_pass = self.contender_is_first[block_numbers % n_blocks_of_pass]
+        is_first_by_block = is_first_in_first_pass != is_second_pass
 
         # one comparison per block and contender
         block = np.repeat(np.arange(len(block_numbers)), len(contenders))

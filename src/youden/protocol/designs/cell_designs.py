@@ -149,9 +149,9 @@ class CellDesign(TrialDesign, ABC):
     def draw(self, eligible: Bools, rng: np.random.Generator) -> DesignResult:
         """Choose cells (agent, item), and draw comparisons of each cell with other agents on its item.
 
-        If there is a budget of `n_paired` trials and the options set no sampling fraction, as many cells are chosen as fit the
-        budget. Otherwise, the cells are those of `choose`. The agents with which a cell is compared are its partners. The
-        option `partners` limits their number; by default, all eligible agents on the item are partners.
+        The other agents with which a cell is compared are its partners. The option `partners` limits their number; by default,
+        all eligible agents on the item are partners. If the options set a sampling fraction, or if there is no budget of
+        `n_paired` trials, the cells are those of `choose`. In all other cases, as many cells are chosen as fit the budget.
 
         Parameters
         ----------
@@ -194,8 +194,9 @@ class CellDesign(TrialDesign, ABC):
     def get_notes(self, eligible: Bools, trials: Trials) -> tuple[str, ...]:
         """Return notes for readers of the plan, such as the note that the budget was too small for the design.
 
-        The partners of a cell (agent, item) are the other agents with which it is compared on its item. A note states if every
-        cell has fewer partners than the item with the most agents allows. A subclass may add other notes.
+        The partners of a cell (agent, item) are the other agents with which it is compared on its item. On an item with n
+        eligible agents, a cell has at most n − 1 partners. A note states if no cell has the largest number of partners that any
+        item allows. A subclass may add other notes.
 
         Parameters
         ----------
@@ -249,8 +250,8 @@ class CellDesign(TrialDesign, ABC):
         eligible : bool array (n_agents, n_items), cells that may be added
         random_key : float array (n_agents, n_items); eligible cells with the smallest numbers are added first
 
-        Without `repair`, raises PlanError [not-connected] if the cells are not connected, and [d-core] if an agent or item has
-        too few cells. With `repair`, raises PlanError [not-connected] if even all eligible cells together are not connected.
+        Raises PlanError [not-connected] if the cells (with `repair`, all eligible cells) are not connected. Without `repair`,
+        also raises [d-core] if an agent or item has too few cells.
         """
         if self.repair:
             return repair(sampled, eligible, key=random_key, d=self.d_core)
@@ -262,14 +263,14 @@ class CellDesign(TrialDesign, ABC):
         """Choose as many cells as a budget of paired calls allows.
 
         If the budget is too small, the number of cells is reduced first. The number of partners is limited only if even the
-        smallest choice of cells exceeds the budget when each cell is compared with all partners.
+        smallest possible choice of cells exceeds the budget when each cell is compared with all partners. With this limit, the
+        smallest choice is returned even if it exceeds the budget.
 
         eligible : bool array (n_agents, n_items), cells (agent, item) that may be chosen
         rng : source of all random numbers
         budget : maximum number of paired calls
 
-        Returns the chosen cells, bool array (n_agents, n_items), which are the smallest possible choice if even this exceeds the
-        budget; and the maximum number of partners of each cell, None for all.
+        Returns the chosen cells, bool array (n_agents, n_items), and the maximum number of partners of each cell, None for all.
         """
         self._check_eligible(eligible)
         random_key = rng.random(eligible.shape)
@@ -288,7 +289,7 @@ class CellDesign(TrialDesign, ABC):
             n_affordable = budget // int(smallest_choice.sum())
             n_partners = max(1, min(n_affordable, len(eligible) - 1))
         if fits_budget(eligible, n_partners):
-            return eligible, n_partners
+            return eligible, n_partners  # the budget is large enough to choose all cells
 
         # bisection for the largest sampling fraction that fits the budget
         low, high = min_fraction, 1.0
@@ -311,12 +312,13 @@ class _LineDesign(CellDesign):
     axis: ClassVar[int]
 
     def compute_thresholds(self, eligible: Bools, random_key: Floats) -> Floats:
-        """Compute thresholds so that the same fraction of cells is chosen on each line, the cells of one agent or one item.
+        """Compute thresholds by which the same fraction of cells is chosen for each agent, or for each item.
 
-        A cell is chosen if its threshold is below the sampling fraction. The eligible cells of a line are ranked by `random_key`,
-        from 0, and the threshold of a cell is its rank, divided by the number of ranked cells. For example, the thresholds of
-        four cells are 0, 0.25, 0.5 and 0.75 in random order, so a fraction of 0.5 chooses two of them. If the options set no
-        sampling fraction, a random number in [0, 1) is added to all ranks of a line.
+        A line is all cells of one agent, or all cells of one item (`axis`). A cell is chosen if its threshold is below the
+        sampling fraction. The eligible cells of a line are ranked by `random_key`, from 0, and the threshold of a cell is its
+        rank, divided by the number of ranked cells. For example, the thresholds of four cells are 0, 0.25, 0.5 and 0.75 in random
+        order, so a fraction of 0.5 chooses two of them. If the options set no sampling fraction, a random number in [0, 1) is
+        added to all ranks of a line.
 
         eligible : bool array (n_agents, n_items), cells that may be compared
         random_key : float array (n_agents, n_items), random numbers in [0, 1)

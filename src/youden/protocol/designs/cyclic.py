@@ -145,8 +145,8 @@ def _make_budget_error(budget: int, n_agents: int) -> PlanError:
     """
     n_needed = MIN_BLOCKS * n_agents
     return PlanError(
-        f"Confidence intervals need two cyclic blocks, which are {n_needed} paired calls: got a budget of {max(budget, 0)}. "
-        f"Set more calls, or `independent: pooled:N` with a smaller N.",
+        f"Confidence intervals need two cyclic blocks, which are {n_needed} paired calls: got {max(budget, 0)} after the "
+        "independent calls. Set more calls, or `independent: pooled:N` with a smaller N.",
         slug="budget-cyclic",
     )
 
@@ -223,12 +223,12 @@ def _iter_blocks(eligible: Bools, rng: np.random.Generator, *, pairs: PairRule) 
     while n_remaining:
         item = item_order[step % n_items]
         n_finished_periods = step // period
-        start = (step + n_finished_periods) % n_shifts
+        shift_position = (step + n_finished_periods) % n_shifts
         step += 1
 
         # if this shift is not possible or already used on the item, the next one in the order of the shifts takes its place
-        shifts_from_start = shift_order[start:] + shift_order[:start]
-        shift = shifts_by_item[item].take_first_unused(shifts_from_start)
+        preferred_shifts = shift_order[shift_position:] + shift_order[:shift_position]
+        shift = shifts_by_item[item].take_first_unused(preferred_shifts)
         if shift is not None:  # None if the item has no unused shift
             n_remaining -= 1
             yield _Block(item, shifts_by_item[item].agents, shift)

@@ -14,13 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from youden.errors import PlanError
-from youden.protocol.designs.cyclic import (
-    MIN_BLOCKS,
-    TrialDesign,
-    check_shared_items,
-    iter_blocks,
-    number_blocks,
-)
+from youden.protocol.designs.cyclic import MIN_BLOCKS, TrialDesign, check_shared_items, iter_blocks, number_blocks
 from youden.protocol.designs.repair import check_positive
 from youden.types import DesignResult, Plan, Rounds, Trials
 from youden.types.pool import Bools

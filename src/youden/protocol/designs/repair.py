@@ -106,35 +106,32 @@ def draw_comparisons(
     chosen : bool array (n_agents, n_items), cells to compare; all of them are eligible
     eligible : bool array (n_agents, n_items), cells that may be partners
     n_partners : number of random partners of each chosen cell, or all if there are fewer; None for all
-    pairs : "ordered" if the judge reads the text of the chosen cell first. If two chosen cells are partners of each other, they
-        are compared in both orders. "unordered" if each pair is compared once, in a random order, which serves both cells.
+    pairs : "ordered" if the judge reads the text of the chosen cell first. Two chosen cells that are partners of each other are
+        then compared in both orders. "unordered" to compare two cells at most once; which text comes first is random.
     rng : source of all random numbers
 
     Returns paired trials, sorted by item; then by first and second agent if "ordered", or by the lower and the higher agent of
     the pair if "unordered".
     """
     n_agents, n_items = chosen.shape
-    shape = (n_items, n_agents, n_agents)
-    item, agent = np.nonzero(chosen.T)  # of each chosen cell
+    item_by_cell, agent_by_cell = np.nonzero(chosen.T)  # of each chosen cell
 
     # partners are drawn for a limited number of cells at a time, to save memory
     n_per_chunk = max(1, _CHUNK_CELLS // n_agents)
-    cells, partners = [], []
-    for start in range(0, len(item), n_per_chunk):
-        chunk = slice(start, start + n_per_chunk)
-        cell_in_chunk, partner = _draw_partners(item[chunk], agent[chunk], eligible, n_partners=n_partners, rng=rng)
-        cells.append(start + cell_in_chunk)
-        partners.append(partner)
-    if not cells:
-        return Trials.paired(*np.empty((3, 0), dtype=np.int32))
-    cell = np.concatenate(cells)
-    partner = np.concatenate(partners)
+    no_comparisons = np.empty((3, 0), dtype=np.int32)
+    comparisons = [no_comparisons]  # one array per chunk, with the rows item, first agent and second agent
+    for start in range(0, len(item_by_cell), n_per_chunk):
+        item = item_by_cell[start : start + n_per_chunk]
+        agent = agent_by_cell[start : start + n_per_chunk]
+        cell, partner = _draw_partners(item, agent, eligible, n_partners=n_partners, rng=rng)
+        comparisons.append(np.stack([item[cell], agent[cell], partner], dtype=np.int32))
+    item, first, second = np.concatenate(comparisons, axis=1)
 
-    # one number per comparison (item, first, second)
-    code = np.ravel_multi_index((item[cell], agent[cell], partner), shape)
     if pairs == "unordered":
-        code = _keep_one_order_of_pairs(code, shape, rng)
-    item, first, second = np.unravel_index(code, shape)
+        shape = (n_items, n_agents, n_agents)
+        all_codes = np.ravel_multi_index((item, first, second), shape)
+        codes = _keep_one_order_of_pairs(all_codes, shape, rng)
+        item, first, second = np.unravel_index(codes, shape)
     return Trials.paired(item.astype(np.int32), first.astype(np.int32), second.astype(np.int32))
 
 
@@ -143,8 +140,7 @@ def _keep_one_order_of_pairs(
 ) -> Positions:
     """Keep one comparison of each pair of agents on an item, and draw the order of the two agents at random.
 
-    If two agents were drawn as partners of each other, there is a comparison in each of the two orders. Only one of the two is
-    kept.
+    If two agents were drawn as partners of each other, there is a comparison in each of the two orders. Only one is kept.
 
     comparison_code : int64 array, comparisons as flat indices (`numpy.ravel_multi_index`) of item, first and second agent
     shape : (n_items, n_agents, n_agents)
@@ -177,20 +173,22 @@ def _draw_partners(
     Returns two int arrays (n_pairs,): the position of each cell in `item` and `agent`, and the agent that is its partner.
     """
     # one row per cell, one column per agent
-    is_partner = eligible.T[item]
-    n_cells, n_agents = is_partner.shape
-    is_partner[np.arange(n_cells), agent] = False  # an agent is not compared with itself
-    if n_partners is not None and n_partners < n_agents - 1:
-        # draw the agents with the smallest random keys; agents that may not be drawn have an infinite key
-        key = rng.random(is_partner.shape, dtype=np.float32)
-        key[~is_partner] = np.inf
-        drawn_agents = np.argpartition(key, n_partners - 1, axis=1)[:, :n_partners]
-        is_drawn = np.zeros_like(is_partner)
-        np.put_along_axis(is_drawn, drawn_agents, True, axis=1)
+    is_possible = eligible.T[item]
+    n_cells, n_agents = is_possible.shape
+    is_possible[np.arange(n_cells), agent] = False  # an agent is not compared with itself
+    if n_partners is None or n_partners >= n_agents - 1:
+        cell, partner = np.nonzero(is_possible)
+        return cell, partner
 
-        # if a cell has fewer than n_partners possible partners, agents with infinite keys were also drawn: remove them
-        is_partner &= is_drawn
-    cell, partner = np.nonzero(is_partner)
+    # draw the agents with the smallest random keys; agents that are not possible have an infinite key
+    key = rng.random(is_possible.shape, dtype=np.float32)
+    key[~is_possible] = np.inf
+    smallest_first = np.argpartition(key, n_partners - 1, axis=1)
+    is_drawn = np.zeros_like(is_possible)
+    np.put_along_axis(is_drawn, smallest_first[:, :n_partners], True, axis=1)
+
+    # a cell with fewer than n_partners possible partners also drew agents with infinite keys
+    cell, partner = np.nonzero(is_drawn & is_possible)
     return cell, partner
 
 
