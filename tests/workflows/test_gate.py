@@ -280,7 +280,7 @@ def test_items_decide_only_if_extensions_reduce_the_error_of_false_positive_rate
     assert (not_none(result.required.conditional_power) > 0.1) == (independent == "pooled")
 
 
-def test_an_undecided_gate_states_the_independent_calls_that_reduce_a_large_error_of_the_rates() -> None:
+def test_an_undecided_gate_states_independent_calls_if_the_rates_matter() -> None:
     difference = ConservativeDifference(0.0, 0.001, 40, 40.0, 0.0, 0.0, rate_variance=0.0002, rate_df=30)
     no_calls = RemainingVariance(np.empty(0), np.empty(0))
     numbers = np.empty(0, dtype=np.int64)
