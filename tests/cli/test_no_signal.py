@@ -206,7 +206,9 @@ def test_the_calibration_of_the_same_judge_is_shown_in_run_report_and_gate(
     write_config(facts_folder / "bad.yaml", **wire_judge(server.url, model="bad"))
     assert youden("calibrate", "pool.csv", "--judge", "bad.yaml").code == 1
     write_config(facts_folder / "s.yaml", pool="pool.csv", judge="bad.yaml", calls=300, out="runs/elsewhere")
-    line = re.compile(r"^calibrate: NO-GO on \d{4}-\d\d-\d\d, J = -?0\.00 \[-0\.\d\d, 0\.\d\d\]$", re.MULTILINE)
+    line = re.compile(
+        r"^calibrate: NO-GO on \d{4}-\d\d-\d\d, J = -?0\.00 \[-0\.\d\d, 0\.\d\d\], \d+ calls$", re.MULTILINE
+    )
     assert len(line.findall(youden("run", "s.yaml").well().err)) == 1
     assert youden("fit", "runs/elsewhere", "--json").said["calibration"].startswith("calibrate: NO-GO on ")
     gate = youden("gate", "runs/elsewhere", "--agent", "garbage", "--baseline", "prod")
@@ -217,14 +219,18 @@ def test_the_calibration_of_the_same_judge_is_shown_in_run_report_and_gate(
     assert "calibrate: " not in other_run.err, "another judge"
 
 
-def test_a_later_calibration_replaces_the_earlier_one_of_the_same_judge_and_pool(
+def test_of_several_calibrations_of_a_judge_on_a_pool_the_one_with_most_calls_is_stored(
     youden: Youden, facts_folder: Path, server: WireServer
 ) -> None:
     write_config(facts_folder / "j.yaml", **wire_judge(server.url))
-    for calls in ("60", "90"):
-        youden("calibrate", "pool.csv", "--judge", "j.yaml", "--calls", calls)
-    kept = json.loads((facts_folder / "runs/calibrations.json").read_text(encoding="utf-8"))["calibrations"]
-    assert len(kept) == 1
-    assert kept[0]["n_calls"] > 60
+    stored = []
+    warnings = []
+    for calls in ("60", "90", "60"):
+        warnings.append("is kept" in youden("calibrate", "pool.csv", "--judge", "j.yaml", "--calls", calls).err)
+        stored.append(json.loads((facts_folder / "runs/calibrations.json").read_text("utf-8"))["calibrations"])
+    assert [len(records) for records in stored] == [1, 1, 1]
+    assert stored[0][0]["n_calls"] <= 60 < stored[1][0]["n_calls"]
+    assert stored[2] == stored[1]
+    assert warnings == [False, False, True]
     (facts_folder / "runs/calibrations.json").write_text("{}", encoding="utf-8")
     assert youden("calibrate", "pool.csv", "--judge", "j.yaml").refuses("run-file-damaged")

@@ -18,7 +18,7 @@ from youden.types import Pool
 
 AGENTS, N_ITEMS = ("a", "b", "c", "d"), 10
 EMPTY = {("b", 3), ("b", 7), ("d", 0)}
-NOTE = "3 empty responses count as failures; `empty: missing` in the config leaves them out"
+NOTE = "3 empty responses ('b': 2, 'd': 1) count as failures; `empty: missing` in the config leaves them out"
 BLANK = [None, float("nan"), pd.NA, pd.NaT, "", "  "]
 
 
@@ -94,6 +94,7 @@ def test_the_config_decides_whether_empty_responses_are_judged(youden: Youden, t
     for rule, n_missing in (("failure", 0), ("missing", 3)):
         config = f"pool: mine.csv\nempty: {rule}\njudge: lexical\nout: runs/{rule}\n"
         (tmp_path / "c.yaml").write_text(config, encoding="utf-8")
+        assert (NOTE in youden("check", "c.yaml").well().err) is (rule == "failure")
         planned = youden("plan", "c.yaml").well()
         assert (NOTE in planned.out + planned.err) is (rule == "failure")
         assert (NOTE in youden("run", "c.yaml").well().err) is (rule == "failure")
@@ -158,7 +159,9 @@ def test_self_trials_of_one_agent_state_empty_responses_too() -> None:
         for repeat in (1, 2)
     ]
     pool = read_pool(pd.DataFrame(rows, columns=["agent", "item", "repeat", "text"]))
-    assert any(note.startswith("1 empty response counts as a failure") for note in youden.make_plan(pool).notes)
+    assert any(
+        note.startswith("1 empty response ('a': 1) counts as a failure") for note in youden.make_plan(pool).notes
+    )
 
 
 @pytest.mark.parametrize("n_repeats", [1, 2])

@@ -234,7 +234,8 @@ UGLY = {
         ALL,
         (
             "241 rows: agents by 'Model', items by 'Question' (ids made from it), texts in 'Response'",
-            "11 empty responses count as failures; `empty: missing` in the config leaves them out",
+            "11 empty responses ('v4 expert': 3, 'v1 plain': 2, 'v2 steps': 2, 'v6 quotes': 2, 'v3 terse': 1, 'v5 polite': 1) "
+            "count as failures; `empty: missing` in the config leaves them out",
             "1 record left out: a repetition of an earlier response",
         ),
     ),
@@ -361,12 +362,19 @@ def test_new_rows_of_a_spreadsheet_join_a_judged_run_by_the_printed_commands(you
     assert init_and_read(tmp_path, "sheet.yaml").digest == judged
     ranked = (tmp_path / "runs/sheet/ranking.csv").read_text(encoding="utf-8")
     assert all(agent in ranked for agent in AGENTS[:5])
-    assert youden("init", "sheet.csv", "--out", "sheet-new.yaml").code == 0
+    named = youden("init", "sheet.csv", "--column", "agent=Model").well()
+    command = "youden init sheet.csv --column agent=Model --out sheet-new.yaml"
+    assert f"to rank by the changed responses in a separate run: {command}" in named.out
+    assert youden(*command.split()[1:]).code == 0
     assert init_and_read(tmp_path, "sheet-new.yaml").texts[1, 3] == "Said anew."
 
 
 @pytest.mark.parametrize(
-    ("n", "said"), [(1, "1 empty response counts as a failure"), (2, "2 empty responses count as failures")]
+    ("n", "said"),
+    [
+        (1, f"1 empty response ('{AGENTS[0]}': 1) counts as a failure"),
+        (2, f"2 empty responses ('{AGENTS[0]}': 2) count as failures"),
+    ],
 )
 def test_empty_responses_are_counted_in_grammatical_english(youden: Youden, tmp_path: Path, n: int, said: str) -> None:
     _sheet(tmp_path, AGENTS[:4], 12, **{f"{AGENTS[0]} {j}": "" for j in range(n)})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -357,7 +358,7 @@ REFUSED: dict[str, tuple[str, str, str, dict[str, str]]] = {
     "a metric that is a loss": (
         "model,dataset,metric,value\na,x,WER,.1\na,y,WER,.2\nb,x,WER,.3\nb,y,WER,.4\n",
         "scores-direction",
-        "got 'WER' in the column 'metric'. Change the sign of the scores",
+        "got 'WER' in the column 'metric'. Leave out its rows, or subtract it from",
         {},
     ),
     "a metric of a wide table that is a loss": (
@@ -369,7 +370,7 @@ REFUSED: dict[str, tuple[str, str, str, dict[str, str]]] = {
     "a loss as an item of a long table": (
         "model,item,score\na,accuracy,.9\na,perplexity,.5\nb,accuracy,.8\nb,perplexity,.25\n",
         "scores-direction",
-        "got the item 'perplexity'. Change the sign of its scores, or leave out its rows",
+        "got the item 'perplexity'. Leave out its rows, or subtract it from",
         {},
     ),
     "losses as rows": ("item,a,b\nWER,.1,.3\nCER,.05,.2\n", "scores-direction", "--column score=NAME", {}),
@@ -612,6 +613,37 @@ def test_averages_are_recognized_by_name_in_several_languages(name: str) -> None
     assert read_scores(frame).item_ids == ("x", "y")
 
 
+@pytest.mark.parametrize(
+    ("name", "aggregate"),
+    [
+        ("All models", np.mean),
+        ("Σ", np.sum),
+        ("Column Ø", np.mean),
+        ("∑", np.sum),
+        ("Best", np.max),
+        ("best model", np.max),
+        ("Lowest", np.min),
+    ],
+)
+def test_a_row_that_summarizes_all_other_rows_is_neither_a_model_nor_an_item(
+    name: str, aggregate: Callable[..., Any]
+) -> None:
+    scores = np.random.default_rng(5).uniform(20, 90, (6, 4)).round(1)
+    frame = pd.DataFrame(np.vstack([scores, aggregate(scores, axis=0).round(1)]), columns=list("wxyz"))
+    frame.insert(0, "model", [*(f"m{k}" for k in range(6)), name])
+    long = frame.melt("model", var_name="item", value_name="score")
+    for table in (frame, long, frame.rename(columns={"model": "task"}), pd.concat([frame.tail(1), frame.head(6)])):
+        read = read_scores(table)
+        assert len(read.model_ids) * len(read.item_ids) == 24
+        assert read.high == 100
+        assert f"averages or other statistics not used: {name}" in read.notes
+
+
+def test_rows_named_like_a_summary_that_do_not_summarize_are_models(tmp_path: Path) -> None:
+    text = "model,x,y,z\nbase,.5,.25,.75\nlast,.6,.5,.5\nbest,.7,.5,.8\nmin-1b,.1,.2,.3\n"
+    assert read_scores(write(tmp_path, "t.csv", text)).model_ids == ("base", "last", "best", "min-1b")
+
+
 @pytest.mark.parametrize("name", ["Schnitt", "Gesamtwertung", "Note finale", "平均点", "Ø"])
 @pytest.mark.parametrize(
     ("low", "high", "decimals"), [(20, 90, 1), (20, 90, 4), (0.3, 0.75, 2), (0.5, 0.8, 3)], ids=str
@@ -629,6 +661,8 @@ def test_a_column_that_averages_the_others_is_not_an_item(name: str, low: float,
 def test_coarse_scores_that_equal_the_mean_of_others_by_chance_are_items() -> None:
     tenths = pd.DataFrame({"model": ["a", "b", "c"], "x": [0.1, 0.5, 0.9], "y": [0.3, 0.5, 0.7], "z": [0.2, 0.5, 0.8]})
     assert read_scores(tenths).item_ids == ("x", "y", "z")
+    grades = pd.DataFrame({"model": ["a", "b", "c"], "x": [1, 3, 2], "y": [3, 5, 4], "z": [1, 5, 3]})
+    assert read_scores(grades).model_ids == ("a", "b", "c")
     two_values = pd.DataFrame({"model": list("abcd"), "x": [0, 1, 0, 1], "y": [0, 1, 0, 1], "z": [0, 1, 0, 1]})
     assert read_scores(two_values).item_ids == ("x", "y", "z")
 
@@ -683,6 +717,39 @@ def test_a_column_that_is_marked_as_lower_is_better_is_refused(name: str) -> Non
     frame = pd.DataFrame({"model": ["r", "s"], "x ↑": [0.2, 0.5], "y": [0.5, 0.4], name: [0.6, 0.7]})
     with pytest.raises(ImportFormatError, match=r"\[scores-direction\]"):
         read_scores(frame)
+
+
+@pytest.mark.parametrize("name", ["Hallucination rate (%)", "FID ↓", "FID (⬇️)", "WER test-clean", "lower better: time"])
+@pytest.mark.parametrize("form", ["rows are models", "rows are items", "long"])
+@pytest.mark.parametrize("highest", [1, 100])
+def test_the_remedy_for_a_loss_gives_a_readable_table(name: str, form: str, highest: int) -> None:
+    frame = pd.DataFrame(
+        {"model": ["r", "s", "t"], "x": [0.42, 0.76, 0.5], "y": [0.6, 0.4, 0.7], name: [0.13, 0.31, 0.2]}
+    )
+    frame[["x", "y", name]] *= highest
+
+    def arrange(table: pd.DataFrame) -> pd.DataFrame:
+        if form == "rows are items":
+            return table.set_index("model").T.rename_axis("task")
+        return table.melt("model", var_name="task", value_name="value") if form == "long" else table
+
+    with pytest.raises(ImportFormatError) as refusal:
+        read_scores(arrange(frame))
+    remedy = re.search(
+        r"subtract it from its highest possible value and rename it, such as '(.*?)'", str(refusal.value)
+    )
+    assert remedy is not None
+    assert remedy[1].startswith(f"{highest} - ")
+    frame[name] = highest - frame[name]
+    table = read_scores(arrange(frame.rename(columns={name: remedy[1]})))
+    assert (table.item_ids[2], table.high) == (remedy[1], highest)
+
+
+def test_no_highest_value_is_proposed_for_a_loss_above_100() -> None:
+    frame = pd.DataFrame({"model": ["r", "s"], "x": [20.0, 50], "perplexity": [131.0, 250]})
+    with pytest.raises(ImportFormatError, match=r"got 'perplexity'\. Leave the column out") as refusal:
+        read_scores(frame)
+    assert "subtract" not in str(refusal.value)
 
 
 def test_a_negative_number_that_may_mean_missing_is_noted() -> None:

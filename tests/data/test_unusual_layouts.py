@@ -215,12 +215,26 @@ def test_a_table_of_reviewers_next_to_the_responses_is_refused(tmp_path: Path) -
         read_table([path], columns={}, exact=False)
 
 
-def test_names_with_commas_are_refused_without_a_command_that_fails(tmp_path: Path) -> None:
-    header = ["Question", *(f"{agent}, May" for agent in AGENTS), None]
+def test_columns_whose_names_contain_commas_can_be_listed(tmp_path: Path) -> None:
+    columns_of_agents = [f"{agent}, May" for agent in AGENTS]
+    header = ["Question", *columns_of_agents, None]
     lines = [[*line, f"The first reply to {item} is best."] for item, line in enumerate(wide_lines())]
     path = write(tmp_path / "t.csv", [header, *lines])
-    with pytest.raises(ImportFormatError, match="Remove the commas from the names of the columns"):
+    with pytest.raises(
+        ImportFormatError, match="--column 'text=gpt, May,llama, May,claude, May' --column prompt=Question"
+    ):
         read_table([path], columns={}, exact=False)
+    columns = {"text": ",".join(columns_of_agents), "prompt": "Question"}
+    for exact in (True, False):
+        pool = read_table([path], columns=columns, exact=exact).pool
+        assert [agent.id for agent in pool.agents] == columns_of_agents
+
+
+def test_the_command_of_an_error_repeats_the_columns_that_the_user_named(tmp_path: Path) -> None:
+    lines = [[f"q{item}", *line, f"The first reply to {item} is best."] for item, line in enumerate(wide_lines())]
+    path = write(tmp_path / "t.csv", [["Key", "Question", *AGENTS, None], *lines])
+    with pytest.raises(ImportFormatError, match="--column item=Key --column text=gpt,llama,claude --column prompt"):
+        read_table([path], columns={"item": "Key"}, exact=False)
 
 
 def test_a_message_with_a_subject_is_refused_with_the_message_as_the_prompt(tmp_path: Path) -> None:

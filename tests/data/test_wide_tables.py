@@ -175,3 +175,50 @@ def test_several_tables_with_one_column_per_agent_are_refused_as_ambiguous(youde
     assert not (tmp_path / "pools").exists()
     pool = load("table", tmp_path / "in", text="one,two,three").pool
     assert (pool.n_agents, pool.n_items, pool.n_responses) == (3, 15, 45)
+
+
+def make_support_rows(n_rows: int, *agents: str, **ids_and_prompts: str) -> list[dict[str, Json]]:
+    """Make rows with a channel, a language, a priority, and one column per agent, as in a support team's sheet."""
+    rows = []
+    for n in range(n_rows):
+        row: dict[str, Json] = {column: text.format(n=n) for column, text in ids_and_prompts.items()}
+        row |= {
+            "Kanal": ("Telefon", "Chat", "Mail")[n % 3],
+            "Sprache": ("DE", "EN")[n // 3 % 2],
+            "Prio": n // 6 % 4 + 1,
+        }
+        row |= {agent: f"Guten Tag, {WORDS[n % 6]} {agent} hilft bei {n} weiter." for agent in agents}
+        rows.append(row)
+    return rows
+
+
+@pytest.mark.parametrize("agents", [("Prod", "v4 RAG", "Mini"), ("Prod", "Mini")])
+@pytest.mark.parametrize(
+    "names", [{"Ticket-Nr.": "SUP-{n}", "Anfrage": "Ich brauche Hilfe bei {n}."}, {"Vorgang": "SUP-{n}"}]
+)
+def test_categories_of_items_are_not_read_as_agents_next_to_a_column_per_agent(
+    tmp_path: Path, agents: tuple[str, ...], names: dict[str, str]
+) -> None:
+    write_csv(tmp_path / "t.csv", make_support_rows(40, *agents, **names))
+    imported = load("table", tmp_path / "t.csv")
+    assert ([agent.id for agent in imported.pool.agents], imported.pool.n_items) == ([*agents], 40)
+
+
+def test_categories_of_items_are_not_read_as_agents_of_a_single_column_of_responses(tmp_path: Path) -> None:
+    names = {"Ticket-Nr.": "SUP-{n}", "Anfrage": "Ich brauche Hilfe bei {n}."}
+    write_csv(tmp_path / "t.csv", make_support_rows(40, "Antwort", "Mini", **names))
+    imported = load("table", tmp_path / "t.csv", text="Mini")
+    assert ([agent.id for agent in imported.pool.agents], imported.pool.n_items) == (["t"], 40)
+
+
+def test_no_column_is_proposed_for_the_responses_if_none_is_named_like_agents(youden: Youden, tmp_path: Path) -> None:
+    rows = [
+        {"Kanal": channel, "Prio": n, "Prod": f"Es ist {n} im {channel}.", "Mini": f"Also {n} vom {channel}."}
+        for n in range(6)
+        for channel in ("Chat", "Mail", "Telefon")
+    ]
+    write_csv(tmp_path / "t.csv", rows)
+    ended = youden("init", "t.csv")
+    assert ended.refuses("import-columns")
+    assert "--column text=Prod" not in ended.err
+    assert "if each agent has a column, name all of them" in ended.err

@@ -148,6 +148,7 @@ async def test_too_many_missing_answers_stop_the_run_and_are_named(store: Store)
             await judged.ask(plan, pool, server.url, store)
         assert 200 <= server.n_requests < len(plan)
         assert caught.value.exit_code == 1
+        assert "After a change of the requests, for example by max_tokens, all calls are sent" in caught.value.message
         more = await judged.ask(plan, pool, server.url, store, options=JudgingOptions(max_missing=0.1))
     assert more.answered.sum() == len(plan) - 12
     assert server.n_requests == len(plan)

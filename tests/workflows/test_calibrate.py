@@ -112,6 +112,18 @@ def test_a_judge_without_transitivity_gets_a_note(known_answers: CalibrationTria
         assert any("not an equivalence" in line for line in describe_judge(judge, max_calls=300)) == has_note
 
 
+def test_more_calls_are_advised_for_a_server_that_is_nondeterministic_at_temperature_zero(
+    known_answers: CalibrationTrials,
+) -> None:
+    answer = truth(known_answers)
+    answer[known_answers.rows("retest")] = 1 - answer[known_answers.rows("retest")]
+    measures = measured(known_answers, answer)
+    bill = Bill(None, None, usd=None, usd_per_1000=None)
+    judge = CalibratedJudge("j", "openai", measures, bill, decide(measures, n_calls=150), ())
+    (line,) = [line for line in describe_judge(judge, max_calls=300) if "nondeterministic" in line]
+    assert "If it is 0 already, the server is nondeterministic: plan more calls per agent." in line
+
+
 def test_useless_judges_are_refused(known_answers: CalibrationTrials) -> None:
     n, rng = len(known_answers.plan), np.random.default_rng(0)
     plan = known_answers.plan

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+import shlex
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +24,7 @@ from youden.errors import ConfigError, ImportFormatError, PlanError
 from youden.report.charts.vega import make_figure_spec
 from youden.report.data.comparison import Comparison
 from youden.report.data.report import ReportData
-from youden.workflows.quality import fit_quality, read_answers
+from youden.workflows.quality import describe_quality, estimate_quality, fit_quality, read_answers
 from youden.workflows.to_label import LabelsFor, choose_to_label, to_safe_cell
 
 K, J = 7, 12
@@ -118,6 +119,56 @@ def test_the_label_table_shows_no_agent_names_and_no_formula(run: RunFolder, tmp
     assert "shown_agent" in named.table.read_text(encoding="utf-8")
 
 
+def test_the_response_to_label_is_drawn_from_all_repeats(youden: Youden, tmp_path: Path) -> None:
+    rows = [
+        {"agent": f"a{k}", "item": f"i{j}", "repeat": repeat, "text": f"text a{k} i{j} {repeat}"}
+        for k in range(5)
+        for j in range(12)
+        for repeat in (1, 2, 3)
+        if (k, repeat) != (0, 3)  # the first agent has no third response
+    ]
+    pd.DataFrame(rows).to_csv(tmp_path / "pool.csv", index=False)
+    write_config(tmp_path / "c.yaml", pool="pool.csv", judge="lexical", out="repeats")
+    assert youden("run", str(tmp_path / "c.yaml")).code == 0
+
+    tables = [choose_to_label(RunFolder(Path("repeats")), 60, tmp_path / f"{n}.csv", seed=7) for n in range(2)]
+    assert tables[0].table.read_bytes() == tables[1].table.read_bytes()
+    key = {record["id"]: record for record in json.loads(tables[0].key.read_text(encoding="utf-8"))["answers"]}
+    shown = {record["id"]: 0 for record in key.values()}
+    for row in pd.read_csv(tables[0].table).to_dict("records"):
+        record = key[row["id"]]
+        assert row["text"] == f"text {record['agent']} {record['item']} {record['repeat']}"
+        shown[row["id"]] = record["repeat"]
+    counts = np.bincount(list(shown.values()), minlength=4)
+    assert counts[1:].min() > 8
+    assert {shown[id_] for id_, record in key.items() if record["agent"] == "a0"} == {1, 2}
+
+
+def test_a_column_of_repeats_is_not_a_label(run: RunFolder, tmp_path: Path) -> None:
+    rows = [{"agent": f"a{k}", "item": "i1", "repeat": n, "label": n % 2} for k in range(K) for n in (1, 2, 3)]
+    labels = _write_sheet(pd.DataFrame(rows), tmp_path / "repeats.csv")
+    np.testing.assert_allclose(read_answers(run, labels).value, 2 / 3)
+
+
+def test_the_next_command_after_label_has_the_options_of_the_labels(
+    youden: Youden, run: RunFolder, tmp_path: Path
+) -> None:
+    rows = [{"agent": f"a{k}", "item": "i1", "grade": 1 + k % 5, "length": k} for k in range(K)]
+    labels = _write_sheet(pd.DataFrame(rows), tmp_path / "grades.csv")
+    table = tmp_path / "next.csv"
+    options = ["--labels", str(labels), "--label", "grade", "--scale", "1,5"]
+    result = youden("label", str(run.path), "--next", "5", "--out", str(table), *options)
+    command = re.search(r"run: youden (quality .*)", result.err)
+    assert command is not None
+
+    pd.read_csv(table).assign(label=5).to_csv(table, index=False)
+    assert youden(*shlex.split(command[1])).code == 0
+    facts = run.read_quality()
+    assert (facts.label, facts.scale, facts.n_labels) == ("grade and label", (1, 5), K + 5)
+    unknown = youden("quality", str(run.path), "--labels", str(table), "--label", "grade")
+    assert unknown.refuses("quality-column")
+
+
 def test_existing_labels_count_and_no_response_is_listed_twice(run: RunFolder, tmp_path: Path) -> None:
     observed: set[tuple[str, str]] = set()
     files: list[Path] = []
@@ -194,6 +245,19 @@ def test_items_of_an_agent_are_drawn_with_the_documented_probability(run: RunFol
         assert {record["probability"] for record in answers} == {3 / J}
         drawn += np.bincount([int(record["item"][1:]) for record in answers if record["agent"] == "a2"], minlength=J)
     assert np.abs(drawn / 60 - 3 / J).max() < 4 * np.sqrt(0.25 * 0.75 / 60)
+
+
+def test_the_number_of_saved_labels_is_not_attributed_to_ability_if_the_slope_is_0(run: RunFolder) -> None:
+    labels = pd.DataFrame(
+        [{"agent": f"a{k}", "item": f"i{j}", "label": (k + j) % 2} for k in range(K) for j in range(4)]
+    )
+    facts = estimate_quality(run, labels)
+    assert facts.regression is not None
+    for slope, mentions_shrinkage in ((0.0, True), (0.4, False)):
+        regression = replace(facts.regression, slope=slope, equivalent_labels=2 * facts.n_labels)
+        summary = " ".join(describe_quality(replace(facts, regression=regression)))
+        assert f"Label means alone would need about {2 * facts.n_labels} labels" in summary
+        assert ("not from ability" in summary) == mentions_shrinkage
 
 
 def test_grades_keep_their_scale_and_two_labels_of_a_response_count_once(run: RunFolder, tmp_path: Path) -> None:

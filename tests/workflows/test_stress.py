@@ -20,6 +20,7 @@ from wire_server import Reply, WireServer, running, same_item
 from youden import make_plan, read_pool
 from youden.data.importers.peer_prediction import import_agents
 from youden.data.pools.pool_reader import write_pool
+from youden.errors import ConfigError
 from youden.report.charts import vega
 from youden.streams import standalone_stream
 from youden.types import INDEPENDENT, PAIRED, Agent, Pool
@@ -147,6 +148,17 @@ def test_bad_input_lists_the_available_values(youden: Youden, tmp_path: Path, fi
     stranger = youden("stress", str(field_notes), "--base-agent", "tempalte")
     assert stranger.code == 2
     assert "Did you mean 'template'?" in stranger.err
+
+
+def test_the_store_of_the_user_makes_the_usual_store_irrelevant(youden: Youden, tmp_path: Path) -> None:
+    write_pool(make_pool(5, 8), tmp_path / "pool")
+    write_config(tmp_path / "run.yaml", pool="pool", calls=110, judge="lexical")
+    assert youden("run", "run.yaml").code == 0
+    invalid_store = "host=localhost dbname=answers"
+    planned = plan_stress(tmp_path / "runs/run", attacks=["mirror"], store="answers.db", usual_store=invalid_store)
+    assert [attack.name for attack in planned.attacks] == ["mirror"]
+    with pytest.raises(ConfigError, match=r"\[store-url\]"):
+        plan_stress(tmp_path / "runs/run", attacks=["mirror"], usual_store=invalid_store)
 
 
 @pytest.mark.slow

@@ -50,19 +50,25 @@ def label_command(
     """Choose responses of RUN to label next.
 
     Writes a CSV file with an id, the prompt, the response, the other agents' responses to the item, and an empty column `label`.
-    Rows are in random order, and agents are not named. Fill in 0 or 1, grades, or win, tie and loss. Leave a cell empty if you
-    cannot decide. The JSON file next to the table records the agent of each row and its sampling probability. Keep both files
-    together.
+    Rows are in random order, and agents are not named. Of several responses of an agent to an item, one is drawn at random. Fill
+    in 0 or 1, grades, or win, tie and loss. Leave a cell empty if you cannot decide. The JSON file next to the table records the
+    agent and the repeat of each row, and its sampling probability. Keep both files together.
 
     Items are drawn at random. Responses that already have a label in the files --labels are not chosen again. --label names the
-    column of these labels, and --scale their lowest and highest value. An existing file is not replaced.
+    column of these labels, and --scale the lowest and highest value of all labels. An existing file is not replaced.
     """
     from youden.runs.run_object import Run
 
     written = Run(run).label(
         n, out, purpose=purpose, labels=files or None, label=label, scale=scale, show_agents=show_agents, seed=seed
     )
-    label_arguments = " ".join(f"--labels {shlex.quote(str(file))}" for file in (*files, out))
+    next_command = ["youden", "quality", str(run)]
+    for file in (*files, out):
+        next_command += ["--labels", str(file)]
+    if label is not None:
+        next_command += ["--label", label]
+    if scale is not None:
+        next_command += ["--scale", f"{scale[0]:g},{scale[1]:g}"]
     if as_json:
         output.print_json(
             {
@@ -80,9 +86,7 @@ def label_command(
         for note in written.notes:
             output.print_note(f"labels: {note}")
         output.print_note(f"{n_responses} of {n_agents}; agents of the rows: {written.key}")
-    output.print_note(
-        f"next: fill in the column `label`, then run: youden quality {shlex.quote(str(run))} {label_arguments}"
-    )
+    output.print_note(f"next: fill in the column `label`, then run: {shlex.join(next_command)}")
 
 
 @click.command("quality")
@@ -99,10 +103,10 @@ def quality_command(
 ) -> None:
     """Estimate the mean label of each agent from a few labels.
 
-    The quality of an agent of RUN is the label that its responses would get on average. It is estimated as a weighted mean of the
-    agent's mean label and the value that a regression on ability predicts. The better ability predicts the labels, the larger is
-    the weight of the prediction. Agents far from the regression line are listed. The labels are those of --labels, from 0 to 1
-    unless --scale is set.
+    The quality of an agent of RUN is the label that its responses would get on average. It is the posterior mean of a model: the
+    agent's mean label, corrected for difficult items, is shrunk towards the value that a regression on ability predicts. The
+    better ability predicts the labels, the more it is shrunk. Agents far from the regression line are listed. The labels are
+    those of --labels, from 0 to 1 unless --scale is set.
 
     The output begins with the recommendation of the run, which states whether agreement or labels decide. Writes quality.csv and
     quality.json; other files do not change. Later reports show the recommendation, too.

@@ -351,7 +351,9 @@ def label_file_options(function: Callable[..., R]) -> Callable[..., R]:
         "`item` and a label. A response may have several labels. Repeatable.",
     )
     label_option = click.option(
-        "--label", metavar="COLUMN", help="Column to use if the files have several label columns."
+        "--label",
+        metavar="COLUMN",
+        help="Column to use if the files have several label columns. A table from `youden label` may have `label` instead.",
     )
     scale_option = click.option(
         "--scale",

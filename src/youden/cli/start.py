@@ -16,7 +16,7 @@ from youden.text.sentences import describe_empty_responses, format_count, format
 from youden.text.tables import make_table
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from youden.data.folder.joined_pools import MergedPool
     from youden.data.folder.run_folder import RunFolder
@@ -206,7 +206,7 @@ def init_command(
     if as_json:
         output.print_json(_first_config_to_json(first_config))
     elif first_config.merge is not None:
-        _print_merge(first_config, first_config.merge)
+        _print_merge(first_config, first_config.merge, columns)
     else:
         _print_new_config(first_config)
 
@@ -296,7 +296,7 @@ def _print_new_config(first_config: FirstConfig) -> None:
     if first_config.imported is not None:
         written = f"{first_config.pool_path.as_posix()} and {written}"
     click.echo(printable(f"wrote {written}: {_describe_planned_run(first_config)}"))
-    if first_config.imported is None and (note := describe_empty_responses(first_config.pool.n_empty)):
+    if first_config.imported is None and (note := describe_empty_responses(first_config.pool.n_empty_by_agent)):
         click.echo(note)
 
     for finding in first_config.findings:
@@ -317,11 +317,13 @@ def _describe_planned_run(first_config: FirstConfig) -> str:
     return f"{size}; {calls}, {usd}"
 
 
-def _print_merge(first_config: FirstConfig, merge: MergedPool) -> None:
+def _print_merge(first_config: FirstConfig, merge: MergedPool, columns: Mapping[str, str]) -> None:
     """Print how the pool of an existing config differs from its new source, and the next command.
 
     The differences are the additions, the responses and prompts that were changed in the source, and the agents, items and
     responses that the source no longer contains.
+
+    columns : column by role, as named by the user, which the command for a separate run repeats
     """
     pool_path = first_config.pool_path.as_posix()
     lines = [f"{first_config.file} exists and is unchanged; {pool_path}: {_describe_additions(merge)}"]
@@ -341,7 +343,10 @@ def _print_merge(first_config: FirstConfig, merge: MergedPool) -> None:
     lines.append(f"next: {command}{suffix}")
     if merge.changed and first_config.run:
         new_config = f"{first_config.file.stem}-new.yaml"
-        command_for_new_run = format_command(["youden", "init", str(first_config.source), "--out", new_config])
+        options = [word for role, name in columns.items() for word in ("--column", f"{role}={name}")]
+        command_for_new_run = format_command(
+            ["youden", "init", str(first_config.source), *options, "--out", new_config]
+        )
         lines.append(f"to rank by the changed responses in a separate run: {command_for_new_run}")
     for line in lines:
         click.echo(printable(line))

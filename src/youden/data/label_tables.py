@@ -28,7 +28,7 @@ from youden.text.replacements import Replacements
 from youden.text.sentences import format_count
 from youden.types.pool import Floats, ReadOnly
 
-_ID_COLUMNS = ("agent", "item", "alias")
+_ID_COLUMNS = ("agent", "item", "alias", "repeat")
 _YES = ("true", "yes", "pass", "passed", "correct", "right", "win")
 _NO = ("false", "no", "fail", "failed", "incorrect", "wrong", "loss")
 _VALUE_BY_WORD = dict.fromkeys(_YES, 1.0) | dict.fromkeys(_NO, 0.0) | {"tie": 0.5}
@@ -86,7 +86,7 @@ def read_labels(path: Path, *, repeated: bool = False) -> LabelTable:
     Parameters
     ----------
     path : Path
-        A .csv, .tsv, .xlsx, .jsonl or .parquet with the column agent, optionally item and alias, and one column per
+        A .csv, .tsv, .xlsx, .jsonl or .parquet with the column agent, optionally item, repeat and alias, and one column per
         label. A label is a number (80% is 0.8, and 0,5 is 0.5) or a word: yes, true, pass and correct are 1, their
         opposites are 0; win, tie and loss are 1, 0.5 and 0. An empty field, null or NaN is not a label (NaN in JSON is an
         error). A table from `youden label` has the columns id and label instead. Its agents and items are read from the
@@ -164,7 +164,7 @@ def _find_label_columns(path: Path, rows: Sequence[Mapping[str, object]]) -> tup
     rows : rows of the table, by name of the column
 
     Returns the names of the columns with labels, and the names of the columns that are left out. Columns with ids of
-    agents or items, or with aliases, are in neither.
+    agents or items, aliases, or numbers of repeats are in neither.
 
     Raises ImportFormatError [labels-columns] if no column contains labels.
     """

@@ -9,6 +9,7 @@ import numpy as np
 
 from youden.data.importers.column_names import normalize_name
 from youden.data.importers.foreign_files import import_error
+from youden.data.pools.spool import format_excerpt
 from youden.text.sentences import format_count
 from youden.types.pool import Bools, Floats, Positions
 
@@ -28,7 +29,10 @@ _POSSIBLE_LOSS = re.compile(
     r"|contamination|stereotypes?|invalid|failures?|timeouts?|distance|divergence|kl|ter)(_(score|rate))?"
 )
 """Normalized names of scores of which lower values are often better."""
-_DOWN_ARROWS = frozenset("↓⬇⇩▼🔽")
+_DOWN_ARROWS = "↓⬇⇩▼🔽"
+_ARROW = re.compile(rf"\(?[{''.join(_DOWN_ARROWS)}]\uFE0F?\)?")
+_EXTREME = re.compile(r"(best|worst|max(imum)?|min(imum)?|highest|lowest)(_.*)?")
+"""Normalized names of columns that may contain the highest or lowest of other scores."""
 _MAX_SCORE = 1e100
 _UNROUNDED = 7
 """Number of decimals of scores that are not rounded to at most six decimals."""
@@ -105,9 +109,33 @@ def is_loss(name: str, values: Floats) -> bool:
         True if the column has the name of a loss or of an error rate, or a sign such as ↓, and at least one positive value. If a
         loss has no positive value, its sign was probably changed, so that higher values are better.
     """
-    has_arrow = not _DOWN_ARROWS.isdisjoint(name)
+    has_arrow = _ARROW.search(name) is not None
     has_name_of_loss = has_arrow or _LOSS.fullmatch(normalize_name(name)) is not None
     return has_name_of_loss and bool((values > 0).any())
+
+
+def describe_reversal(name: str, values: Floats) -> str:
+    """Describe how to replace a loss by a score of which higher values are better.
+
+    Parameters
+    ----------
+    name : str
+        Name of the loss.
+    values : float array (n_values,)
+        Its values; NaN or infinite without a number.
+
+    Returns
+    -------
+    str
+        A clause that begins with a comma, with an example such as "1 - WER". It is empty if a value exceeds 100, because the
+        highest possible value is then unknown.
+    """
+    largest = values[np.isfinite(values)].max()
+    if largest > 100:
+        return ""
+    highest = 1 if largest <= 1 else 100
+    example = format_excerpt(f"{highest} - {_ARROW.sub('', name).strip()}")
+    return f", or subtract it from its highest possible value and rename it, such as {example}"
 
 
 def find_possible_losses(names: Iterable[str]) -> list[str]:
@@ -194,6 +222,35 @@ def find_aggregates(scores: Floats) -> list[int]:
     return sorted(aggregates)
 
 
+def find_extremes(scores: Floats, names: Sequence[str]) -> list[int]:
+    """Find columns such as "best" or "min" that contain the highest, or the lowest, score of all other columns in each row.
+
+    Parameters
+    ----------
+    scores : float array (n_rows, n_columns)
+        Scores; NaN if missing.
+    names : sequence of str
+        Names of the columns. A column with another name is not examined.
+
+    Returns
+    -------
+    list of int
+        Positions of these columns, ascending. A column with fewer than three scores is left out, and there must be at least two
+        other columns.
+    """
+    extremes = []
+    for position, name in enumerate(names):
+        if not _EXTREME.fullmatch(normalize_name(name)) or len(names) < 3:
+            continue
+        has_score = ~np.isnan(scores[:, position])
+        column = scores[has_score, position]
+        others = np.delete(scores[has_score], position, axis=1)
+        highest, lowest = np.fmax.reduce(others, axis=1), np.fmin.reduce(others, axis=1)
+        if len(column) > 2 and (np.array_equal(column, highest) or np.array_equal(column, lowest)):
+            extremes.append(position)
+    return extremes
+
+
 def _is_aggregate(scores: Floats, position: int, largest_difference: float) -> bool:
     """Return whether a column that is close to the mean or sum of all other columns is an aggregate of them.
 
@@ -211,8 +268,10 @@ def _is_aggregate(scores: Floats, position: int, largest_difference: float) -> b
     tolerance = _find_rounding_error(column) + _find_rounding_error(other_columns) + 1e-9
 
     # If scores are uniform on the range of all scores, one is within ± tolerance of a given value with probability p_row.
+    # Whole numbers are equal with a larger probability.
     n_rows, n_columns = scores.shape
-    p_row = 2 * tolerance / np.ptp(scores)
+    unit = 1.0 if _count_decimals(scores) == 0 else 0.0
+    p_row = max(2 * tolerance, unit) / np.ptp(scores)
     p_all_rows = p_row**n_rows
     # Bonferroni's inequality for 2 · n_columns comparisons: each column with the mean and with the sum
     p_any_column = 2 * n_columns * p_all_rows

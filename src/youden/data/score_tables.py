@@ -43,8 +43,10 @@ from youden.data.score_ranges import (
     check_not_win_rates,
     check_units,
     describe_missing_codes,
+    describe_reversal,
     determine_range,
     find_aggregates,
+    find_extremes,
     find_loss_items,
     find_possible_losses,
     is_loss,
@@ -63,7 +65,7 @@ ROLES = ("model", "item", "score", "ignore")
 _SCORE_NAMES = {"score", "scores", "value", "main_score"}
 """Normalized names of the column of scores in a long table, which has one row per model and item."""
 _TOTAL = re.compile(
-    r"all|(mean|median|sum)(_.*)?|(.*_)?(average|avg|overall|total)(_.*)?"
+    r"all(_(models|systems|agents|items|tasks|benchmarks|datasets))?|σ|(mean|median|sum)(_.*)?|(.*_)?(average|avg|overall|total)(_.*)?"
     r"|(durchschnitt|mittelwert|gesamt|insgesamt|summe|moyenne|promedio)(_.*)?|(平均|合計|总分|總分)(_.*)?"
 )
 """Normalized names of averages and totals."""
@@ -730,8 +732,8 @@ class _TableReader:
             f"lower values seem to be better in a column of scores, and an audit ranks the highest first: got {loss!r}."
         )
         remedy = (
-            f"Change their sign, or leave the column out by --column {quote(f'ignore={loss}')}. If higher values are better, "
-            "name all columns of scores by --column score=NAME,NAME."
+            f"Leave the column out by --column {quote(f'ignore={loss}')}{describe_reversal(loss, self.numbers[loss])}. If higher "
+            "values are better, name all columns of scores by --column score=NAME,NAME."
         )
         raise import_error(self.source, f"{problem} {remedy}", slug="scores-direction")
 
@@ -793,8 +795,8 @@ class _TableReader:
                     f"{format_excerpt(losses[0])} in the column {name!r}."
                 )
                 remedy = (
-                    "Change the sign of the scores. If higher values are better, name all columns of scores by --column "
-                    "score=NAME,NAME."
+                    f"Leave out its rows{describe_reversal(losses[0], values)}. If higher values are better, name all columns of "
+                    "scores by --column score=NAME,NAME."
                 )
                 raise import_error(self.source, f"{problem} {remedy}", slug="scores-direction")
 
@@ -821,9 +823,10 @@ class _TableReader:
             "lower scores seem to be better on an item, and an audit ranks the highest first: got the item "
             f"{format_excerpt(loss_items[0])}."
         )
+        reversal = describe_reversal(loss_items[0], score[:, item_ids.index(loss_items[0])])
         remedy = (
-            "Change the sign of its scores, or leave out its rows. If higher scores are better, name all columns of scores "
-            "by --column score=NAME,NAME."
+            f"Leave out its rows{reversal}. If higher scores are better, name all columns of scores by --column "
+            "score=NAME,NAME."
         )
         raise import_error(self.source, f"{problem} {remedy}", slug="scores-direction")
 
@@ -833,8 +836,8 @@ class _TableReader:
         possible_losses = find_possible_losses(metrics) if len(metrics) <= MAX_METRICS else []
         if possible_losses:
             self.notes.append(
-                f"the highest values of {format_names(possible_losses)} rank first: if lower ones are better, change their sign, "
-                "or leave them out"
+                f"the highest values of {format_names(possible_losses)} rank first: if lower ones are better, subtract them from "
+                "their highest possible value, or leave them out"
             )
 
     def check_scores(self, name: str) -> None:
@@ -980,9 +983,9 @@ class _TableReader:
             self.notes.append(note)
 
     def mark_totals(self, models: NDArray[np.object_], items: NDArray[np.object_], values: Floats) -> Bools:
-        """Mark the scores whose model or item has a name such as "total", "average" or "std. dev.".
+        """Mark the scores whose model or item summarizes others: by a name such as "total" or "std. dev.", or by its scores.
 
-        Such a score summarizes several models or items, so it is not used. The names are added to the notes for the user.
+        Such a score is not used. The names are added to the notes for the user.
 
         models, items : ids of the model and of the item of each score, arrays (n_scores,)
         values : scores (n_scores,); NaN if missing
@@ -994,12 +997,40 @@ class _TableReader:
         import pandas as pd  # takes long to load
 
         totals = sorted({*self.find_totals(pd.unique(models).tolist()), *self.find_totals(pd.unique(items).tolist())})
-        if not totals:
-            return np.zeros(len(models), dtype=np.bool_)
         self.check_direction_of_averages({name: values[(models == name) | (items == name)] for name in totals})
-        self.notes.append(f"averages or other statistics not used: {', '.join(totals)}")
-        is_total = pd.Series(models).isin(totals) | pd.Series(items).isin(totals)
-        return is_total.to_numpy()
+        is_total = np.isin(models, totals) | np.isin(items, totals)
+
+        is_used = ~np.isnan(values) & ~is_total
+        summaries = self.find_summaries(models[is_used], items[is_used], values[is_used])
+        is_total |= np.isin(models, summaries) | np.isin(items, summaries)
+        if totals or summaries:
+            self.notes.append(f"averages or other statistics not used: {', '.join(sorted({*totals, *summaries}))}")
+        return is_total
+
+    def find_summaries(self, models: NDArray[np.object_], items: NDArray[np.object_], values: Floats) -> list[str]:
+        """Find models that summarize all other models on each item, and items that summarize all other items, by their scores.
+
+        Columns of scores that the user set are left out.
+
+        models, items : ids of the model and of the item of each score, arrays (n_scores,)
+        values : scores (n_scores,), without NaN
+
+        Returns the ids of the models and items.
+        """
+        import pandas as pd  # takes long to load
+
+        model_positions, model_ids = pd.factorize(models)
+        item_positions, item_ids = pd.factorize(items)
+        shape = (len(model_ids), len(item_ids))
+        score, _ = average_by_cell(model_positions, item_positions, values, shape=shape)
+
+        summaries: set[str] = set()
+        for scores, ids in ((score.T, model_ids), (score, item_ids)):
+            extremes = find_extremes(scores, ids.tolist())
+            other_positions = np.delete(np.arange(len(ids)), extremes)
+            aggregates = other_positions[find_aggregates(scores[:, other_positions])]
+            summaries.update(ids[[*extremes, *aggregates.tolist()]].tolist())
+        return sorted(summaries.difference(self.get_given_columns("score")))
 
     def find_totals(self, ids: Sequence[str]) -> list[str]:
         """Return the sorted ids that name averages or other statistics, without columns of scores that the user set."""

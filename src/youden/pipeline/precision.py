@@ -301,9 +301,9 @@ class PrecisionForecast:
     ) -> None:
         """Set `trials_needed`, the number of trials per agent that give the half-width, with its range.
 
-        The mean is for variances as usual in the reference data. The range begins with variances that give narrower intervals,
-        and ends with variances that give wider ones. If no number of trials on these items is enough, `items_needed` is set
-        instead.
+        With reference data, the mean is for their usual variances. The range begins with variances that give narrower intervals,
+        and ends with variances that give wider ones. With `components`, mean and range are one number. If no number of trials on
+        these items is enough, `items_needed` is set instead.
 
         half_width : half-width of the intervals that the fraction `HALF_WIDTH_FRACTION` of the agents must reach
         components : variance components of the agents from the run's own answers; None to use reference data

@@ -60,7 +60,7 @@ def _find_previous_store(config: RunConfig) -> str | None:
     if previous_config is None or _is_same_store(previous_config, config):
         return None
 
-    # a deleted file is not an error if the new store is a file, too
+    # a deleted file has no answers that could be lost, whether the new store is a file or a database
     previous_file = previous_config.store_file
     if previous_file is not None and not previous_file.is_file():
         return None

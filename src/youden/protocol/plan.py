@@ -470,11 +470,11 @@ def _with_shortfall(plan: Plan) -> Plan:
 
 
 def note_empty_responses(pool: Pool) -> str:
-    """State how many responses are empty; an empty string if none is.
+    """State how many responses of which agents are empty; an empty string if none is.
 
     A pool without any text also gets an empty string, because its answers are recorded or simulated.
     """
-    return describe_empty_responses(pool.n_empty) if pool.lengths.any() else ""
+    return describe_empty_responses(pool.n_empty_by_agent) if pool.lengths.any() else ""
 
 
 def describe_shortfall(plan: Plan) -> str | None:

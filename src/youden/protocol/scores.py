@@ -231,7 +231,7 @@ def pooled_fpr(rates: Rates) -> float | None:
     if answer_sums is not None:
         return _compute_mean_answer(answer_sums.total, answer_sums.n)
 
-    # imported data have only the mean answer and the number of answers of each row
+    # imported data and chunks of a run have only the mean answer and the number of answers of each row
     n_answers = rates.n_independent
     has_answers = n_answers > 0
     total = np.zeros(len(n_answers))
@@ -263,7 +263,7 @@ def _compute_training_fpr(rates: Rates) -> Floats | float:
     Training may not use a trial that shows a text of a held-out cell (agent, item), as the rule of the split says. By the rule
     "matched", each row of rates has its own FPR, and by the rule "pooled", all rows have the same one, as in `_get_fpr`.
     """
-    answer_sums = rates.detail  # None for imported data, which have only one rate per row
+    answer_sums = rates.detail  # None for imported data and for chunks of a run, which have only one rate per row
     if answer_sums is None:
         return _get_fpr(rates)
 

@@ -8,7 +8,7 @@ capital letter counts as the end of a sentence.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 
 import regex
@@ -114,22 +114,29 @@ def _simplify_name(name: str) -> str:
     return " ".join(unicodedata.normalize("NFKC", visible).casefold().split())
 
 
-def describe_empty_responses(n: int) -> str:
+def describe_empty_responses(n_by_agent: Mapping[str, int], *, max_shown: int = 12) -> str:
     """State that empty responses count as failures, and how to leave them out; an empty string if there are none.
 
     Parameters
     ----------
-    n : int
-        Number of empty responses.
+    n_by_agent : mapping of str to int
+        Number of empty responses by agent, for agents that have any.
+    max_shown : int, default 12
+        Maximum number of agents that are named: those with the most empty responses.
 
     Examples
     --------
-    >>> describe_empty_responses(12)
-    '12 empty responses count as failures; `empty: missing` in the config leaves them out'
+    >>> describe_empty_responses({"v1": 4, "v2": 8})
+    "12 empty responses ('v2': 8, 'v1': 4) count as failures; `empty: missing` in the config leaves them out"
     """
-    if not n:
+    if not n_by_agent:
         return ""
-    counted = format_count(n, "empty response", "counts as a failure", "count as failures")
+    n = sum(n_by_agent.values())
+    most_first = sorted(n_by_agent.items(), key=lambda agent_and_n: -agent_and_n[1])
+    numbers = ", ".join(f"'{agent}': {n_of_agent:,}" for agent, n_of_agent in most_first[:max_shown])
+    if len(most_first) > max_shown:
+        numbers += f" and {len(most_first) - max_shown:,} more agents"
+    counted = format_count(n, "empty response", f"({numbers}) counts as a failure", f"({numbers}) count as failures")
     return f"{counted}; `empty: missing` in the config leaves {'it' if n == 1 else 'them'} out"
 
 

@@ -129,12 +129,21 @@ class QualityRow:
     low: Annotated[float | None, Meaning("lower bound of the 95% interval of the quality")]
     high: Annotated[float | None, Meaning("upper bound of the 95% interval of the quality")]
     label_weight: Annotated[
-        float, Meaning("weight of its own labels in the estimate, between 0 and 1", heading="label weight")
+        float,
+        Meaning(
+            "approximate weight of its own labels in the estimate: their number (for grades, their effective number), divided by "
+            "this number plus the number of labels that the prediction is worth",
+            heading="label weight",
+        ),
     ]
     rank: Annotated[int | None, Meaning("rank by quality")]
     p_best: Annotated[float, Meaning("probability of being the best")]
     predicted: Annotated[
-        float | None, Meaning("quality predicted from ability and the labels of others; empty without a regression")
+        float | None,
+        Meaning(
+            "quality predicted from ability and the labels of others, averaged over all slopes of the regression, also if its "
+            "median slope, which determines the quality, is 0; empty without a regression"
+        ),
     ]
     outlier: Annotated[int, Meaning("1 if its labels deviate from the prediction, so that it is worth reading")]
 

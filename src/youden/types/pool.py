@@ -321,6 +321,13 @@ class Pool(ReadOnly):
         return int((self.all_present & (self.all_lengths == 0)).sum())
 
     @property
+    def n_empty_by_agent(self) -> dict[str, int]:
+        """Number of responses that are empty texts, over all repeats, by id of the agents that have any."""
+        n_by_row = (self.all_present & (self.all_lengths == 0)).sum(axis=1)
+        n_by_agent = n_by_row.reshape(-1, self.n_agents).sum(axis=0)
+        return {agent.id: int(n) for agent, n in zip(self.agents, n_by_agent, strict=True) if n}
+
+    @property
     def n_missing(self) -> int:
         """Number of cells without a response."""
         return int(self.present.size - self.present.sum())

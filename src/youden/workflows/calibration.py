@@ -26,6 +26,7 @@ from youden.pipeline.judged_run import get_cost_account
 from youden.pipeline.planned_run import draw_run_plan
 from youden.pipeline.precision import PrecisionForecast
 from youden.text.printable import redact_location
+from youden.text.sentences import format_count
 from youden.types import Completion, Finding, Verdicts
 from youden.types.pool import Json, convert_to_json, or_none, plain_fields
 from youden.workflows.calibration_outcome import RULE, Bill, CalibrationDecision, Measures, compute_measures, decide
@@ -191,7 +192,7 @@ def calibrate(calibration: Calibration, options: JudgingOptions | None = None) -
     -------
     tuple of CalibratedJudge
         Error rates, costs and decision of each judge. They are also stored in `calibrations.json`, in the parent folder of
-        the run.
+        the run, unless it has a calibration of the same judge and pool with more calls.
 
     Raises
     ------
@@ -210,9 +211,16 @@ def calibrate(calibration: Calibration, options: JudgingOptions | None = None) -
     for experiment in calibration.experiments:
         result = run_experiment(experiment)
         judge = _summarize_judge(calibration.trials, experiment, result)
-        calibrated.append(judge)
         record = _make_record(calibration, result.result, judge.measures, judge.decision)
-        add_calibration(config.folder.parent, record)
+        stored_record = add_calibration(config.folder.parent, record)
+        if stored_record is not record:
+            calls = format_count(stored_record.n_calls, "call")
+            finding = Finding(
+                "calibration-kept",
+                f"The result of an earlier calibration ({calls}) is kept, because it is more precise.",
+            )
+            judge = replace(judge, warnings=(*judge.warnings, finding))
+        calibrated.append(judge)
     return tuple(calibrated)
 
 
@@ -402,7 +410,7 @@ def _describe_faults(measures: Measures) -> list[str]:
     if measures.retest_flips.value > 1 - _MIN_RETEST_AGREEMENT:
         faults.append(
             f"It is nondeterministic: {measures.retest_flips.value:.0%} of trials get another answer if the same request is "
-            "sent again. Set its temperature to 0, or plan more calls per agent."
+            "sent again. Set its temperature to 0. If it is 0 already, the server is nondeterministic: plan more calls per agent."
         )
     return faults
 

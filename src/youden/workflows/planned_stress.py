@@ -532,8 +532,7 @@ def _read_run_source(
 
     config = folder.read_config()
     judge_config = load_judge_of_run(config) if judge is None else load_judge_config(judge)
-    config_with_store = with_default_store(config, default_store)
-    store_location = store or config_with_store.store_location
+    store_location = store or with_default_store(config, default_store).store_location
     plan = plan_without_follow_ups(folder.read_plan())
     run_name = folder.path.resolve().name
     base = plan_experiment(run_name, plan, judge=judge_config, store=store_location)

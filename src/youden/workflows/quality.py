@@ -102,7 +102,8 @@ def read_answers(
         Paths of tables of labels, or a data frame with the columns agent, item and a label. Labels of agents that are not in
         the run are ignored, with a note, but each file must label at least one agent of the run.
     label : str, optional
-        Column of the label, if the tables have several. Default for a DataFrame: "label".
+        Column of the label, if the tables have several. A table whose only column of labels is `label` need not have it, if
+        another table has it. Default for a DataFrame: "label".
     scale : (float, float), default (0, 1)
         Lowest and highest possible label. Labels are checked against it, but not rescaled.
 
@@ -132,8 +133,11 @@ def read_answers(
         pool_agents = folder.read_pool().agents
         tables = [open_labels(path, pool_agents, repeated=True) for path in _to_paths(labels)]
         rows, names = [], []
+        is_in_some_table = any(label in table.names for table in tables)
         for table in tables:
-            name = _find_label_column(table, label)
+            # a table of `youden label` has the column `label`, also if the user's own tables have another one
+            has_own_label = is_in_some_table and table.names == ("label",)
+            name = "label" if has_own_label else _find_label_column(table, label)
             names.append(name)
             _check_unit_label(table.unit_labels.get(name), scale)
             rows += _list_labels(table, name)
@@ -513,9 +517,11 @@ def describe_quality(facts: QualityFacts) -> Iterator[str]:
     yield _describe_regression(facts.regression)
     if facts.regression.equivalent_labels > facts.n_labels:
         yield (
-            f"Without ability, about {facts.regression.equivalent_labels:,} labels would be needed for the precision of "
+            f"Label means alone would need about {facts.regression.equivalent_labels:,} labels for the precision of "
             f"{facts.n_labels:,}."
         )
+        if facts.regression.slope == 0:
+            yield "The slope is 0, so the gain comes from shrinkage towards the mean of all agents, not from ability."
     outliers = [
         f"{row.agent} (predicted {row.predicted:.2f}, labels {row.label_mean:.2f})"
         for row in facts.agents

@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from pathlib import Path
@@ -86,7 +86,8 @@ def choose_to_label(
 ) -> ToLabel:
     """Choose the next responses to label and write them to a table.
 
-    A JSON file next to the table has the agent and the item of each response.
+    A JSON file next to the table has the agent, the item and the repeat of each response. If an agent has several responses to an
+    item, one of them is drawn at random.
 
     Parameters
     ----------
@@ -130,7 +131,7 @@ def choose_to_label(
     _check_output_files(out)
     folder.check_information()
     check_fit(folder)
-    responses = _RankedResponses.read(folder)
+    responses = _RankedResponses.read(folder, seed=seed)
     answers = _make_no_answers() if labelled is None else labelled
 
     # number of responses to label, by agent
@@ -167,7 +168,7 @@ def choose_to_label(
 
 @dataclass(frozen=True, eq=False)
 class _RankedResponses:
-    """Responses of the agents of a run, in the order of its ranking.
+    """One response of each agent of a run to each item, in the order of its ranking.
 
     Attributes
     ----------
@@ -176,16 +177,22 @@ class _RankedResponses:
     items : tuple of Item
         Items of the pool.
     texts : object array (n_agents, n_items)
-        First response of each agent to each item; None without a response.
+        Text of the response; None without a response.
+    repeat : int64 array (n_agents, n_items)
+        Number of the response among those of the agent to the item, from 1.
     """
 
     agent_ids: list[str]
     items: tuple[Item, ...]
     texts: Objects
+    repeat: Positions
 
     @classmethod
-    def read(cls, folder: RunFolder) -> _RankedResponses:
-        """Read the ranking and the pool of a fitted run. Raises PlanError [plan-other-pool] if the pool has changed."""
+    def read(cls, folder: RunFolder, *, seed: int) -> _RankedResponses:
+        """Read the ranking and the pool of a fitted run, and draw one of several responses of an agent to an item at random.
+
+        Raises PlanError [plan-other-pool] if the pool has changed.
+        """
         pool = folder.read_judged_pool()
         judged_digest = folder.read_pool().digest
         if judged_digest is not None and pool.digest != judged_digest:
@@ -196,8 +203,11 @@ class _RankedResponses:
             )
         agent_ids = [row.agent for row in folder.read_ranking()]
         pool_positions = {agent.id: position for position, agent in enumerate(pool.agents)}
-        texts = pool.texts[[pool_positions[agent_id] for agent_id in agent_ids]]
-        return cls(agent_ids, pool.items, texts)
+        rows = [pool_positions[agent_id] for agent_id in agent_ids]
+        texts, repeat = _draw_repeats(
+            (texts[rows] for texts in pool.texts_by_repeat), stream("answers to label", seed, 1)
+        )
+        return cls(agent_ids, pool.items, texts, repeat)
 
     def make_id(self, agent: int, item: int) -> str:
         """Make the id of a response, which does not show its agent.
@@ -215,7 +225,7 @@ class _RankedResponses:
         return "".join(letters)
 
     def list_key_records(self, chosen: Sequence[_ChosenResponse], probability: Floats) -> list[dict[str, Json]]:
-        """List the agent and the item of each chosen response. The labels are later assigned to the responses by this list.
+        """List the agent, the item and the repeat of each chosen response, by which labels are later assigned to agents.
 
         probability : float array (n_agents,), probability that a response of each agent was chosen
         """
@@ -224,6 +234,7 @@ class _RankedResponses:
                 "id": response.id,
                 "agent": self.agent_ids[response.agent],
                 "item": self.items[response.item].id,
+                "repeat": int(self.repeat[response.agent, response.item]),
                 "probability": float(probability[response.agent]),
             }
             for response in chosen
@@ -248,6 +259,32 @@ class _RankedResponses:
         agent_header = ["shown_agent"] if show_agents else []
         other_headers = [f"other_{number}" for number in range(1, len(self.agent_ids))]
         return ["id", *agent_header, "prompt", "text", *other_headers, "label"], rows
+
+
+def _draw_repeats(texts_by_repeat: Iterable[Objects], rng: np.random.Generator) -> tuple[Objects, Positions]:
+    """Draw one response of each agent to each item, all with the same probability (reservoir sampling).
+
+    texts_by_repeat : the first responses of all agents, then the second ones, and so on; object arrays (n_agents, n_items), in
+        which an element is None or empty without a response
+
+    Returns the drawn texts, and the numbers of their repeats, from 1: arrays (n_agents, n_items).
+    """
+    later_texts = iter(texts_by_repeat)
+    drawn = next(later_texts).copy()
+    repeat = np.ones(drawn.shape, dtype=np.int64)
+    n_responses = _has_text(drawn).astype(np.int64)
+    for number, texts in enumerate(later_texts, start=2):
+        has_text = _has_text(texts)
+        n_responses += has_text
+        is_drawn = has_text & (rng.random(drawn.shape) * n_responses < 1)
+        drawn[is_drawn] = texts[is_drawn]
+        repeat[is_drawn] = number
+    return drawn, repeat
+
+
+def _has_text(texts: Objects) -> Bools:
+    """Return where there is a text that is not empty: bool array of the shape of `texts`."""
+    return np.array([[bool(text) for text in row] for row in texts], dtype=np.bool_)
 
 
 def _make_no_answers() -> LabelledAnswers:
@@ -286,7 +323,7 @@ def _find_unlabelled(responses: _RankedResponses, answers: LabelledAnswers) -> B
     responses : responses of all agents, in the order of the ranking
     answers : labelled responses, whose agents are positions in the ranking
     """
-    is_unlabelled = np.array([[bool(text) for text in row] for row in responses.texts], dtype=np.bool_)
+    is_unlabelled = _has_text(responses.texts)
     item_positions = {item.id: position for position, item in enumerate(responses.items)}
     for agent, item in zip(answers.agent.tolist(), answers.item_ids, strict=True):
         if item in item_positions:

@@ -13,6 +13,7 @@ from pydantic import JsonValue, TypeAdapter
 
 from youden.data.atomic import atomic_write
 from youden.data.folder.run_files import VERSION, StrictFile, parse_versioned_json
+from youden.text.sentences import format_count
 from youden.types.pool import Json
 
 CALIBRATIONS = "calibrations.json"
@@ -75,15 +76,16 @@ class CalibrationRecord(StrictFile):
         Returns
         -------
         str
-            Outcome and date, and Youden's J (TPR − FPR) with its confidence interval, for example "calibrate: GO on
-            2026-11-20, J = 0.62 [0.51, 0.73]".
+            Outcome and date, Youden's J (TPR − FPR) with its confidence interval, and the number of calls, for example
+            "calibrate: GO on 2026-11-20, J = 0.62 [0.51, 0.73], 150 calls".
         """
         if self.j is None or self.j_low is None or self.j_high is None:
             estimate = "J unknown"
         else:
             estimate = f"J = {self.j:.2f} [{self.j_low:.2f}, {self.j_high:.2f}]"
         pool_note = "" if pool == self.pool else ", on another pool"
-        return f"calibrate: {self.outcome.upper()} on {self.date}, {estimate}{pool_note}"
+        calls = format_count(self.n_calls, "call")
+        return f"calibrate: {self.outcome.upper()} on {self.date}, {estimate}, {calls}{pool_note}"
 
 
 class CalibrationFile(StrictFile):
@@ -121,15 +123,22 @@ def read_calibrations(runs: Path) -> list[CalibrationRecord]:
     return content.calibrations
 
 
-def add_calibration(runs: Path, record: CalibrationRecord) -> None:
-    """Add a calibration to the file of a folder of runs.
+def add_calibration(runs: Path, record: CalibrationRecord) -> CalibrationRecord:
+    """Add a calibration to the file of a folder of runs, unless a more precise one of the same judge and pool is stored.
+
+    The one that knows J and has more calls is more precise. Of two equally precise ones, the later is stored.
 
     Parameters
     ----------
     runs : Path
         Folder of runs.
     record : CalibrationRecord
-        The calibration. It replaces an older calibration of the same judge on the same pool.
+        The calibration.
+
+    Returns
+    -------
+    CalibrationRecord
+        The stored calibration of the judge on the pool: `record`, or the one that was kept.
 
     Raises
     ------
@@ -139,13 +148,21 @@ def add_calibration(runs: Path, record: CalibrationRecord) -> None:
     """
     other_records = []
     for old_record in read_calibrations(runs):
-        is_replaced = old_record.pool == record.pool and old_record.is_same_judge(record.judge)
-        if not is_replaced:
+        has_same_subject = old_record.pool == record.pool and old_record.is_same_judge(record.judge)
+        if has_same_subject and _rate_precision(old_record) > _rate_precision(record):
+            return old_record
+        if not has_same_subject:
             other_records.append(old_record)
     content = CalibrationFile(calibrations=[*other_records, record])
     text = content.model_dump_json(indent=1) + "\n"
     with atomic_write(runs / CALIBRATIONS) as tmp_path:
         tmp_path.write_text(text, encoding="utf-8", newline="\n")
+    return record
+
+
+def _rate_precision(record: CalibrationRecord) -> tuple[bool, int]:
+    """Return whether J of a calibration is known, and its number of calls."""
+    return record.j is not None, record.n_calls
 
 
 def find_calibration(runs: Path, judge: Mapping[str, Json], *, pool: str | None) -> CalibrationRecord | None:

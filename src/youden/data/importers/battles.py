@@ -270,7 +270,7 @@ def _read_table(path: Path, columns: Mapping[str, str], notes: list[str]) -> pd.
 
 
 def _combine_winner_flags(path: Path, rows: pd.DataFrame, columns: Mapping[str, str]) -> pd.DataFrame:
-    """Add the column `winner` to a file with one column of flags per result, such as `winner_model_a` (`_WINNER_FLAGS`).
+    """Add the column `winner` to a file with one column of flags per result, for example `winner_model_a` (`_WINNER_FLAGS`).
 
     A battle with 0 in all of these columns has no winner. Other files are returned unchanged.
 

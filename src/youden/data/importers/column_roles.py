@@ -24,7 +24,15 @@ from youden.data.importers.column_names import (
     split_into_words,
     split_path,
 )
-from youden.data.importers.column_values import FILE, FOLDER, Row, UnclearColumnsError, are_determined_by, join_names
+from youden.data.importers.column_values import (
+    FILE,
+    FOLDER,
+    Row,
+    UnclearColumnsError,
+    are_determined_by,
+    join_names,
+    may_name_categories,
+)
 from youden.data.importers.wide_columns import WideTableSearch
 
 _MAX_AGENTS = 500
@@ -233,7 +241,7 @@ class _RoleSearch(WideTableSearch):
     def check_no_pairs(self) -> None:
         """Raise UnclearColumnsError if each row compares the responses of two models.
 
-        This is assumed if at least two columns have names such as `model_a` and `model_b`, and all of them hold names of models.
+        This is assumed if at least two columns have names like `model_a` and `model_b`, and all of them hold names of models.
         A column holds names if it is not prose, and if its values recur or another column has the responses. If one of the
         columns holds no names, the columns may have the responses of two agents. Nothing is checked if the user named any column.
         """
@@ -357,7 +365,35 @@ class _RoleSearch(WideTableSearch):
 
     def count_max_shared_cells(self, agents: Sequence[str], item_columns: Sequence[str]) -> int:
         """Count the shared cells for each column of items, and return the largest number; 0 without columns."""
-        return max((self.table.count_shared_cells(agents, name) for name in item_columns), default=0)
+        return max((self.count_shared_cells(agents, name) for name in item_columns), default=0)
+
+    def count_shared_cells(self, agents: Sequence[str], item: str) -> int:
+        """Count the shared cells; 0 if both the agents and the items seem to be categories, such as channels and priorities.
+
+        agents : columns that together name an agent
+        item : column that may identify the items
+        """
+        are_categories = self.may_be_categories(agents, item) and not self.table.are_crossed(agents, item)
+        return 0 if are_categories else self.table.count_shared_cells(agents, item)
+
+    def may_be_categories(self, agents: Sequence[str], item: str) -> bool:
+        """Return whether no column is named like agents or items, although the table seems to have other items.
+
+        Other items are columns whose names suggest ids or prompts, or rows that differ in several columns of prose.
+
+        agents : columns that together may name an agent
+        item : column that may identify the items
+        """
+        if self.are_agents_known(agents) or item == self.given.get("item") or not may_name_categories(item):
+            return False
+        columns = [self.table[name] for name in self.table.names]
+        n_varied = sum(column.is_prose and not column.is_repetitive for column in columns)
+        return n_varied > 1 or bool(self.get_candidates("item") or self.get_candidates("prompt"))
+
+    def are_agents_known(self, agents: Sequence[str]) -> bool:
+        """Return whether the user, a folder, a file, or the name of a column says that columns name agents."""
+        known_columns = {*self.location_columns, self.given.get("agent")}
+        return any(is_agent_name(name) or name in known_columns for name in agents)
 
     def check_locations_differ(self, item_columns: Sequence[str]) -> None:
         """Raise UnclearColumnsError if the folders and the files could equally well be the agents.
@@ -388,6 +424,7 @@ class _RoleSearch(WideTableSearch):
         - It does not come from a nested value, and is not named like a part of a response, such as its reasoning.
         - Its texts seldom recur, and no two agents share a text: agents share questions, but not responses.
 
+        The error proposes the chosen column only if a column is named like agents. Otherwise, each agent may have a column.
         Nothing is checked if the user named the column of texts, or if the table has several files.
 
         roles : all roles; the chosen column has the role "text"
@@ -407,7 +444,10 @@ class _RoleSearch(WideTableSearch):
             is_part = "." in name or "[" in name or is_part_of_response(name)
             is_shared = self.table.count_shared_cells(roles.agents, name) > 0
             if name in roles.unused and not is_part and not is_shared and not self.table[name].is_repetitive:
-                raise UnclearColumnsError(f"{chosen!r} and {name!r} could both hold the responses", text=chosen)
+                problem = f"{chosen!r} and {name!r} could both hold the responses"
+                if any(infer_role(agent) == "agent" for agent in roles.agents) or self.are_agents_known(roles.agents):
+                    raise UnclearColumnsError(problem, text=chosen)
+                raise UnclearColumnsError(f"{problem} (if each agent has a column, name all of them: text=A,B)")
 
     def make_roles(self, *, agents: tuple[str, ...], text: str | None, agent_columns: tuple[str, ...]) -> Roles:
         """Find the columns of the remaining roles, and return all roles.
@@ -502,7 +542,7 @@ class _RoleSearch(WideTableSearch):
         agents : columns that together name an agent
         candidates : columns of ids or prompts, at least one
         """
-        n_shared = {name: self.table.count_shared_cells(agents, name) for name in candidates}
+        n_shared = {name: self.count_shared_cells(agents, name) for name in candidates}
         max_shared = max(n_shared.values())
         if max_shared == 0:
             return None

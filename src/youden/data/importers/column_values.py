@@ -189,10 +189,31 @@ class TableColumns(dict[str, ColumnValues]):
 
         n_shared = sum(len(item_agents) for item_agents in agents_by_item.values() if len(item_agents) > 1)
         is_single_category = len(agents_by_item) == 1 and n_shared < self.n_rows
-        is_category_name = not split_into_words(item).isdisjoint(SUBJECTS | ASKERS)
-        may_name_categories = is_category_name or infer_role(item) is None
-        are_categories = may_name_categories and n_shared < self.n_rows / 2
+        are_categories = may_name_categories(item) and n_shared < self.n_rows / 2
         return 0 if is_single_category or are_categories else n_shared
+
+    def are_crossed(self, agents: Sequence[str], item: str) -> bool:
+        """Return whether most agents have one row for most items, unlike two columns of categories.
+
+        The number of different cells (see `count_shared_cells`) must be at least 80% of the number of rows, and at least half
+        of the number of agents times the number of items. Independent random categories with many values violate the second
+        condition, and those with few values the first one.
+
+        agents : columns that together name an agent
+        item : column that may identify the items
+        """
+        pairs = zip(self.join_columns(agents), self[item].value_texts, strict=True)
+        cells = [(agent, item_text) for agent, item_text in pairs if agent and item_text]
+        distinct_cells = set(cells)
+        n_agents = len({agent for agent, _ in distinct_cells})
+        n_items = len({item_text for _, item_text in distinct_cells})
+        return len(distinct_cells) >= max(0.8 * len(cells), 0.5 * n_agents * n_items)
+
+
+def may_name_categories(column: str) -> bool:
+    """Return whether the name of a column suggests no role, or subjects or authors of questions."""
+    is_category_name = not split_into_words(column).isdisjoint(SUBJECTS | ASKERS)
+    return is_category_name or infer_role(column) is None
 
 
 def are_determined_by(values: Values, *keys: Values) -> bool:
@@ -223,6 +244,23 @@ def split_composite(text: str, columns: Collection[str]) -> tuple[str, ...] | No
     names = tuple(name.strip() for name in text.split("+"))
     is_composite = len(names) > 1 and text not in columns and all(name in columns for name in names)
     return names if is_composite else None
+
+
+def split_text_columns(option: str, columns: Collection[str]) -> list[str]:
+    """Split the value of the option `text` at its commas into the names of columns, which may themselves contain commas.
+
+    >>> split_text_columns("Prod (v3, live),v4", ["Prod (v3, live)", "v4"])
+    ['Prod (v3, live)', 'v4']
+    """
+    names: list[str] = []
+    parts = option.split(",")
+    while parts:
+        # the longest name of a column; the next part if there is none, because it may be a path
+        lengths = range(len(parts), 0, -1)
+        n_parts = next((n for n in lengths if ",".join(parts[:n]) in columns), 1)
+        names.append(",".join(parts[:n_parts]))
+        parts = parts[n_parts:]
+    return names
 
 
 def get_value(row: Row, column: str) -> Json:
@@ -287,8 +325,10 @@ class ColumnCandidates:
     def __init__(self, rows: Sequence[Row], location_columns: Sequence[str], given: Mapping[str, str]) -> None:
         self.location_columns = location_columns
         self.given = given
-        self.given_text_columns = given["text"].split(",") if "text" in given else []
         self.table = TableColumns(rows)
+        self.given_text_columns = (
+            split_text_columns(given["text"], set(chain.from_iterable(rows))) if "text" in given else []
+        )
 
         self.columns_by_role = self._group_by_role()
         self.text_columns = self._find_text_columns()

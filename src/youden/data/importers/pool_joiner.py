@@ -282,7 +282,7 @@ class PoolBuilder:
         agent_variants = list(self._resolve_spelling_variants("agent", self._groups))
         item_variants = list(self._resolve_spelling_variants("item", self._item_prompts))
         pool = self._build_pool()
-        empty_responses = filter(None, [describe_empty_responses(pool.n_empty)])
+        empty_responses = filter(None, [describe_empty_responses(pool.n_empty_by_agent)])
         account = (*empty_responses, *left_out, *lost_items, *self._describe_repeats())
         notes_on_pool = (*agent_variants, *item_variants, *_describe_incomplete_items(pool))
         assumed = self._format_notes()

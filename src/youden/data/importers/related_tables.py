@@ -19,7 +19,7 @@ from youden.data.importers.column_names import (
     normalize_name,
 )
 from youden.data.importers.column_roles import Roles
-from youden.data.importers.column_values import FILE, FILE_NUMBER, FOLDER, ColumnValues
+from youden.data.importers.column_values import FILE, FILE_NUMBER, FOLDER, ColumnValues, split_text_columns
 from youden.data.importers.foreign_files import find_unique_suffixes
 from youden.data.importers.nested_rows import flatten, is_list_of_objects, split_into_rows
 from youden.data.importers.response_columns import ColumnPath, detect_known_layout
@@ -97,7 +97,7 @@ class SourceTable(NamedTuple):
         columns : column by role, as named by the user. If the role "text" is among them, only its columns may hold responses.
         """
         if "text" in columns:
-            has_text_column = not set(columns["text"].split(",")).isdisjoint(self.columns)
+            has_text_column = not set(split_text_columns(columns["text"], self.columns)).isdisjoint(self.columns)
             return columns["text"] if has_text_column else None
 
         layout = detect_known_layout(self.first_row)
@@ -182,7 +182,7 @@ def _get_named_values(row: Mapping[str, Json], columns: Mapping[str, str]) -> di
     """
     values: dict[str, Json] = {}
     for role, option in columns.items():
-        for name in option.split(",") if role == "text" else [option]:
+        for name in split_text_columns(option, row) if role == "text" else [option]:
             path = ColumnPath.parse(name, row)
             value = None if path is None else path.get_value(row)
             if value is not None:
@@ -332,7 +332,7 @@ def _compute_location_columns(paths: Sequence[Path]) -> dict[str, list[str]]:
 
 
 def _add_repeat_numbers(tables: Sequence[SourceTable]) -> list[Path]:
-    """Add the column `FILE_NUMBER` if the names of files or folders contain the numbers of repeats, as `run-2.csv` does.
+    """Add the column `FILE_NUMBER` if the names of files or folders contain the numbers of repeats, for example `run-2.csv`.
 
     The column is added on two conditions:
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import orjson
 
-from youden.data.importers.column_values import split_composite
+from youden.data.importers.column_values import split_composite, split_text_columns
 from youden.data.importers.foreign_files import get_nested, import_error
 from youden.data.importers.pool_joiner import NO_TEXTS, PoolBuilder, PromptItemIds, make_repeat_labels
 from youden.data.importers.response_values import extract_responses, join_prompt, unwrap_single
@@ -166,7 +166,7 @@ def parse_column_paths(
     paths: dict[str, ColumnPath] = {}
     agent_paths: dict[str, ColumnPath] = {}
     for role, text in columns.items():
-        names = text.split(",") if role == "text" and text not in row else [text]
+        names = split_text_columns(text, row) if role == "text" else [text]
         for name in names:
             path = ColumnPath.parse(name, row)
             if path is None:
@@ -190,7 +190,7 @@ def _find_column_problem(
     """Describe why responses cannot be read from the named columns, and the remedy; None if they can be read.
 
     If each agent has its own column of responses, no other column may name the agents. If a path leads to a value in each
-    element of a list, as `choices[].model` does, the path of the text must lead into the elements, too.
+    element of a list, for example `choices[].model`, the path of the text must lead into the elements, too.
 
     row : first row of the table, whose columns the description lists
     paths : path to the value of each role, such as "item" or "text"

@@ -34,22 +34,17 @@ def unclear_columns_error(
         column_list = f"{column_list[:_MAX_LISTED_CHARACTERS]} …"
     if column_list:
         problem += f": got the columns {column_list}"
-    return import_error(path, f"{problem}. {_format_remedy(path, columns, options or {})}", slug="import-columns")
+    return import_error(path, f"{problem}. {_format_remedy(path, options or {})}", slug="import-columns")
 
 
-def _format_remedy(path: Path, columns: Sequence[str], options: Mapping[str, str]) -> str:
+def _format_remedy(path: Path, options: Mapping[str, str]) -> str:
     """Format the sentence of an error message that tells the user how to name the columns of a table.
 
     path : file or folder, for the command
-    columns : names of all columns of the table
     options : options of the proposed command: the column for each role, such as {"text": "answer"}; empty if no command is known
 
-    Returns a sentence with a complete command or, if `options` is empty, with the options to be set. If commas in the names of
-    columns prevent this, the sentence asks the user to remove them.
+    Returns a sentence with a complete command or, if `options` is empty, with the options to be set.
     """
-    text_columns = options["text"].split(",") if "text" in options else []
-    if not set(text_columns) <= set(columns):  # parts of a name that contains commas
-        return "Remove the commas from the names of the columns, and run the command again."
     if not options:
         return (
             "Name the columns: `youden import table` takes --column text=NAME --column item=NAME --column agent=NAME; its "

@@ -23,6 +23,7 @@ from youden.data.importers.column_values import (
     get_value,
     join_names,
     split_composite,
+    split_text_columns,
 )
 from youden.data.importers.excel_files import SHEETS_NOT_READ
 from youden.data.importers.foreign_files import find_unique_suffixes, import_error
@@ -140,7 +141,9 @@ def _are_columns_known(files: Sequence[Path], columns: Mapping[str, str]) -> boo
     known_roles = first_row.keys() | columns.keys()  # a column named like a role has this role
     if "text" not in known_roles:
         known_roles |= detect_known_layout(first_row).keys()
-    are_agents_named = len(files) > 1 or "agent" in known_roles or "," in columns.get("text", "")
+    are_agents_named = (
+        len(files) > 1 or "agent" in known_roles or len(split_text_columns(columns.get("text", ""), flat_row)) > 1
+    )
     has_other_columns = not first_row.keys() <= {*ROLES, *columns.values()}
     return is_pool_header(known_roles) and (are_agents_named or not has_other_columns)
 
@@ -426,7 +429,8 @@ class _TableImporter:
         if unread_sheets:
             problem += f" in the first sheet; move the sheet of the responses before it (not read: {unread_sheets})"
         column_names = list(dict.fromkeys(chain.from_iterable(rows)))
-        return unclear_columns_error(self.path, problem, column_names, error.options)
+        options = {**self.columns, **error.options} if error.options else {}
+        return unclear_columns_error(self.path, problem, column_names, options)
 
 
 def _add_joined_values(rows: Sequence[dict[str, Json]], column: str) -> None:
@@ -569,11 +573,11 @@ def _check_named_columns_exist(path: Path, columns: Mapping[str, str], tables: S
 
     Raises: ImportFormatError [import-columns] if no table has one of the columns.
     """
+    existing = set(chain.from_iterable(table.columns for table in tables))
     named_columns: list[str] = []
     for role, option in columns.items():
-        named_columns += option.split(",") if role == "text" else [option]
+        named_columns += split_text_columns(option, existing) if role == "text" else [option]
 
-    existing = set(chain.from_iterable(table.columns for table in tables))
     missing = [column for column in named_columns if column not in existing]
     if missing:
         original_columns = dict.fromkeys(chain.from_iterable(table.first_row for table in tables))

@@ -441,6 +441,7 @@ def make_too_many_missing_error(
             "Check the judge's prompt, labels and max_tokens, or raise max_missing to continue without these answers."
         )
     return TooManyMissingError(
-        f"{problem} All answers are kept and the same command resumes; --retry-failed also repeats calls without an answer.",
+        f"{problem} All answers are kept and the same command resumes; --retry-failed also repeats calls without an answer. "
+        "After a change of the requests, for example by max_tokens, all calls are sent and paid for again.",
         slug="too-many-missing",
     )

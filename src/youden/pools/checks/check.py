@@ -29,7 +29,7 @@ from youden.pools.checks.plain_facts import find_response_problems, response_len
 from youden.pools.checks.word_lists import find_word_lists
 from youden.protocol.designs import DESIGNS
 from youden.protocol.designs.fixed_width import FixedWidth
-from youden.protocol.plan import PlanSize, make_plan
+from youden.protocol.plan import PlanSize, make_plan, note_empty_responses
 from youden.stats.forecast import find_min_blocks
 from youden.stats.reference_data import mean_prior_components
 from youden.text.words import has_unspaced_script
@@ -299,13 +299,16 @@ def check_pool(pool: Pool, *, seed: int = 0, designs: Sequence[str] | None = Non
     Returns
     -------
     PoolCheck
-        Sizes of the pool, findings, costs, and notes on what could not be checked or estimated. All responses are counted, but
-        lengths refer to the first response of an agent to an item. A cost is the number of calls and tokens and the USD of one
-        design with one judge, see `estimate_costs`.
+        Sizes of the pool, findings, costs, and notes on empty responses and on what could not be checked or estimated. All
+        responses are counted, but lengths refer to the first response of an agent to an item. A cost is the number of calls
+        and tokens and the USD of one design with one judge, see `estimate_costs`.
     """
     lengths = response_lengths(pool)
     sample = SampledTexts.from_pool(pool, seed=seed)  # responses and prompts of random items, as words
     notes = _describe_limits(pool, n_sampled_items=len(sample.items))
+    empty_note = note_empty_responses(pool)
+    if empty_note:
+        notes.append(f"{empty_note}.")
     findings = find_agent_problems(sample, lengths)
     findings += find_similar_items(pool, seed=seed)
     try:

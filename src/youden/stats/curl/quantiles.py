@@ -103,8 +103,11 @@ class _SortedDifferences:
         """
         largest_within = self.sorted_differences + distance
         first_index_beyond = self.sorted_differences.searchsorted(largest_within, side="right")
-        n_following = first_index_beyond - self._index_of_next
-        return _Bound(distance, int(n_following.sum()), first_index_beyond)
+
+        # first_index_beyond_i − i − 1 differences follow difference i, counted from 0; Σ (i + 1) = n(n + 1)/2 needs no array
+        n = len(first_index_beyond)
+        n_within = int(first_index_beyond.sum()) - n * (n + 1) // 2
+        return _Bound(distance, n_within, first_index_beyond)
 
     def _list_distances_between(self, low: _Bound, high: _Bound, *, step: int) -> Positions:
         """List the distances above the bound `low` and up to the bound `high`, or only every `step`-th of them.
@@ -117,7 +120,8 @@ class _SortedDifferences:
         """
         # number of distances between the bounds of each earlier difference, and number of the first one of them
         n_by_earlier = high.first_index_beyond - low.first_index_beyond
-        first_number = np.cumsum(n_by_earlier) - n_by_earlier
+        first_number = np.cumsum(n_by_earlier)
+        first_number -= n_by_earlier
 
         # earlier and later difference of each listed distance; the later ones are consecutive
         listed_number = np.arange(step // 2, n_by_earlier.sum(), step)

@@ -52,11 +52,13 @@ class QualityEstimates:
     quality, low, high : float array (n_agents,)
         Estimates and credible bounds at `level`; NaN for an agent without labels if no regression was fitted.
     label_weight : float array (n_agents,)
-        Weight in [0, 1] of an agent's own labels in its estimate.
+        Approximate weight in [0, 1] of an agent's own labels in its estimate: their effective number, divided by this number plus
+        the number of labels that the prediction is worth.
     p_outlier : float array (n_agents,)
         Probability that an agent is off the regression; NaN without a regression.
     predicted : float array (n_agents,)
-        Quality predicted from ability and the other agents, without the agent's labels; NaN without a regression.
+        Quality predicted from ability and the other agents, without the agent's labels, as the mean over all slopes (`quality`
+        uses the median slope); NaN without a regression.
     regression : QualityLine or None
         Regression of logit quality on ability; None if fewer than 5 agents have labels.
     item_variance_share : float

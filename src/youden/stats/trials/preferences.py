@@ -225,9 +225,7 @@ def _iter_influence(
         trials = slice(*np.searchsorted(item, [first_item, end_item]))  # trials are sorted by item
         chunk_design = design[trials]
         item_in_chunk = item[trials] - first_item
-        is_on_item = _make_item_indicators(
-            item_in_chunk, end_item - first_item
-        )  # (n_trials_of_chunk, n_items_of_chunk)
+        is_on_item = _make_item_indicators(item_in_chunk, end_item - first_item)  # (n_chunk_trials, n_chunk_items)
 
         # the influence of an item on the estimates is P·Σ x·residual over its trials
         weighted_design = chunk_design.multiply(adjusted_residual[trials, None])
