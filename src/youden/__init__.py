@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from youden.protocol.plan import make_plan
     from youden.runs.run_object import Run, read_run, run
     from youden.stats.additive.clipped_linear import ClippedLinear
-    from youden.study.agreement import compare
+    from youden.study.comparison import compare
 
 __version__ = "0.3.0"
 
@@ -41,7 +41,7 @@ _MODULES = {
     "run": "youden.runs.run_object",
     "read_run": "youden.runs.run_object",
     "Run": "youden.runs.run_object",
-    "compare": "youden.study.agreement",
+    "compare": "youden.study.comparison",
     "ClippedLinear": "youden.stats.additive.clipped_linear",
 }
 

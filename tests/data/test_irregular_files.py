@@ -346,6 +346,16 @@ def test_removed_responses_and_changed_prompts_of_a_spreadsheet_are_stated(youde
     assert "1 changed prompt, updated in the pool: q0" in again.out
 
 
+def test_a_removed_response_of_an_agent_named_like_a_removed_item_is_stated(youden: Youden, tmp_path: Path) -> None:
+    rows = [f"{agent},{item},What is {item}?,{agent} says {item}" for agent in "123" for item in range(3, 9)]
+    path = tmp_path / "t.csv"
+    path.write_text("\n".join(["model,id,prompt,response", *rows, "3,9,What is 9?,3 says 9"]), encoding="utf-8")
+    assert youden("init", "t.csv").code == 0
+    remaining = [row for row in rows if row.split(",")[1] != "3" and not row.startswith("3,8")]
+    path.write_text("\n".join(["model,id,prompt,response", *remaining, "3,9,What is 9?,3 says 9"]), encoding="utf-8")
+    assert "missing in the new file, and kept: 3, '3' to '8'" in youden("init", "t.csv").well().out
+
+
 @pytest.mark.slow
 def test_new_rows_of_a_spreadsheet_join_a_judged_run_by_the_printed_commands(youden: Youden, tmp_path: Path) -> None:
     _sheet(tmp_path, AGENTS[:4], 12)

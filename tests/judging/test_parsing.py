@@ -16,10 +16,10 @@ from small_pools import make_pool
 from wire_server import Reply, WireServer, same_item
 from youden.judging.backend_records import BACKENDS
 from youden.judging.config.judge_files import load_judge_config
+from youden.judging.question.label_reading import find_label
 from youden.judging.question.parsing import (
     Decision,
     compute_label_probabilities,
-    find_label,
     find_unique_label,
     read_answer,
 )
@@ -258,6 +258,22 @@ def test_an_answer_with_two_labels_is_missing_unless_a_first_or_last_line_is_a_l
         (("A", "B", "TIE"), "A is better.", "A"),
         (("A", "B", "TIE"), "Response a gives the reason", "A"),
         (("FIRST", "SECOND", "TIE"), "The first response is better.", "FIRST"),
+        (("FIRST", "SECOND", "TIE"), "First, because it is more detailed", "FIRST"),
+        (("FIRST", "SECOND", "TIE"), "I choose the second, clearly.", "SECOND"),
+        (("FIRST", "SECOND", "TIE"), "Neither response is better\nTIE", "TIE"),
+        (("FIRST", "SECOND", "TIE"), "Neither is better so it's a tie", "TIE"),
+        (("YES", "NO"), "No\n\nResponse 1 concerns a flood.", "NO"),
+        (("YES", "NO"), "Answer: No\nReasoning: different events", "NO"),
+        (("YES", "NO"), "No but they overlap", "NO"),
+        (("YES", "NO"), "They do not match\nAnswer NO", "NO"),
+        (("YES", "NO"), "They are not the same source NO", "NO"),
+        (("A", "B", "TIE"), "A provides more detail.", "A"),
+        (("A", "B", "TIE"), "Verdict: A\nreason: it is clearer", "A"),
+        (("A", "B", "TIE"), "B is a better response.", "B"),
+        (("A", "B", "TIE"), "It's a TIE.", "TIE"),
+        (("A", "B", "TIE"), "a better than b", None),
+        (("A", "B", "TIE"), "A better than B", None),
+        (("SAME", "DIFFERENT"), "They could not be more different.", "DIFFERENT"),
     ],
 )
 def test_labels_of_any_form_are_parsed(labels: tuple[str, ...], text: str, label: str | None) -> None:
@@ -269,13 +285,21 @@ def test_labels_of_any_form_are_parsed(labels: tuple[str, ...], text: str, label
     [
         (("YES", "NO"), ["No doubt they match.", "There is no way to tell.", "I have no idea", "I would not say yes."]),
         (("SAME", "DIFFERENT"), ["They are not the same.", "They aren't the “same”", "Neither seems different"]),
+        (("SAME", "DIFFERENT"), ["They do not seem to be about the same event", "They are no different"]),
         (("A", "B", "TIE"), ["This is a hard question.", "A hard question.", "It is not a tie."]),
         (("I", "II"), ["I think they are equal.", "I'd need more"]),
         (("FIRST", "SECOND", "TIE"), ["First, both are correct.", "First of all, they are equal"]),
+        (("FIRST", "SECOND", "TIE"), ["At first glance, both are equal"]),
     ],
 )
 def test_a_negated_label_or_an_ordinary_word_is_no_answer(labels: tuple[str, ...], texts: list[str]) -> None:
     assert {text: find_label(text, labels) for text in texts} == dict.fromkeys(texts)
+
+
+def test_a_long_reply_without_an_answer_is_parsed_quickly() -> None:
+    text = f"not {'_ ' * 200}. {'This is a hard question. ' * 20_000}"
+    assert find_label(text, ("A", "B", "TIE")) is None
+    assert find_label(text.replace("a hard", "no hard"), ("YES", "NO")) is None
 
 
 THOUGHT = "<think>\nThe label might be NO or YES. I first thought NO.\n</think>\n\n"

@@ -77,6 +77,22 @@ def test_a_run_ranks_by_preference_and_never_mentions_rates(youden: Youden, serv
     assert "40% of the 160 answers are ties" in markdown
 
 
+def test_a_run_by_preference_is_compared_with_labels_of_agents_and_of_responses(
+    youden: Youden, server: WireServer, tmp_path: Path
+) -> None:
+    server.behave = prefer_higher
+    write_preference_run(tmp_path, server.url)
+    youden("run", "r.yaml").well()
+    (tmp_path / "agents.csv").write_text("agent,grade\n" + "".join(f"a{k},{k}\n" for k in range(5)))
+    rows = [f"a{agent},i{item},{agent + item % 2}\n" for agent in range(5) for item in range(8)]
+    (tmp_path / "responses.csv").write_text("agent,item,grade\n" + "".join(rows))
+    for table in ("agents.csv", "responses.csv"):
+        assert "ρ = 1.00" in youden("fit", "runs/r", "--labels", table).well().out
+        youden("report", "runs/r").well()
+        assert "Agreement with labels" in Path("runs/r/report.html").read_text(encoding="utf-8")
+        assert "Agreement of the ranking with" in youden("report", "runs/r", "--format", "md").out
+
+
 def test_the_judge_sees_the_task_and_both_responses(youden: Youden, server: WireServer, tmp_path: Path) -> None:
     server.behave = prefer_higher
     write_preference_run(tmp_path, server.url, calls=20)

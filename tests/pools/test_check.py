@@ -19,9 +19,10 @@ from youden import read_pool
 from youden.data.importers.leaderboards import read_alpaca_eval, read_fastchat
 from youden.data.importers.peer_prediction import import_agents
 from youden.data.pools.pool_reader import write_pool
+from youden.data.pools.sampled_texts import SampledTexts
 from youden.pools.checks import check, items_alike
 from youden.pools.checks.check import check_pool, find_agent_problems
-from youden.pools.checks.checked import PoolCheck, SampledTexts
+from youden.pools.checks.checked import PoolCheck
 from youden.pools.checks.copied import addresses_a_judge, find_judge_addressing
 from youden.pools.checks.plain_facts import response_lengths
 from youden.protocol.designs import DESIGNS

@@ -14,7 +14,6 @@ from report_runs import Answers, by_ability, judged, with_values
 from small_pools import answer_with, make_pool, nothing_predicted, source_of
 from worlds import analysed
 from youden import make_plan
-from youden.pipeline.fitted_run import fit_run
 from youden.pipeline.text_length import length_correlation
 from youden.report.charts import vega
 from youden.report.charts.figures import draw_figures
@@ -29,7 +28,6 @@ from youden.report.pages.embed import format_code
 from youden.report.pages.writing import render_page
 from youden.stats.partners import PairMeans
 from youden.types import INDEPENDENT, PAIRED, Agent, Finding, Plan, Pool, Trials
-from youden.types.facts import PartnerRules
 from youden.types.pool import Floats
 
 NOBODY = RankingChecks(None, (), ())
@@ -307,9 +305,10 @@ def report_of(folder: Path, *, answers: Answers) -> ReportData:
 
 
 def test_agents_with_similar_texts_are_one_group_in_the_report_and_in_the_warnings(tmp_path: Path) -> None:
-    folder = judged(tmp_path / "run", pool=make_pool(8, 8), answers=by_ability)
-    fit_run(folder, rules=PartnerRules(clones=(("a0", "a1"),)))
-    data = ReportData(folder)
+    pool = make_pool(8, 8)
+    texts = pool.texts.copy()
+    texts[1] = texts[0]
+    data = ReportData(judged(tmp_path / "run", pool=replace(pool, texts=texts)))
     (pairs,) = (doubt for doubt in data.checks.findings if doubt.slug == "pairs")
     assert pairs.severity == "warning"
     assert pairs.message.startswith(

@@ -29,6 +29,7 @@ from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import iter_responses
 from youden.errors import BudgetError, ConfigError, PoolError, RunFolderError, YoudenError
 from youden.runs.run_object import Run
+from youden.study.agreement import JudgesStudy
 from youden.types import Agent, Pool
 
 FITTED = (*TABLES, "scores_row.csv", "pairs.parquet", "curl.csv", "plan.parquet", "ranking.json", "fit.json")
@@ -281,7 +282,9 @@ def test_rejudging_returns_a_separate_run(paid: dict[str, Any], server: WireServ
         (by_command.path / name).read_bytes() for name in TABLES
     ]
     assert server.n_requests == 110 + len(second.verdicts)
-    assert package.compare(run, second).n_agents == 5
+    study = package.compare(run, second)
+    assert isinstance(study, JudgesStudy)
+    assert study.n_agents == 5
     exported = second.export_cassette("r.jsonl")
     assert (exported.n_answers, exported.n_unanswered) == (len(second.verdicts), 0)
 
@@ -346,6 +349,7 @@ async def test_one_example_of_the_complete_api_also_runs_in_a_notebook(
     assert set(run.ranking.agent) == {*first.agent, "a6"}
     assert (gate.baseline, gate.agents[0].agent) == ("prod", "new")
     assert quality.agent.iloc[0] == "new"
+    assert isinstance(study, JudgesStudy)
     assert study.n_agents == 7
 
 

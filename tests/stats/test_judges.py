@@ -256,7 +256,7 @@ def test_a_perfect_rank_correlation_has_no_interval_in_text_and_report(tmp_path:
     runs = [str(first.path), str(second.path)]
     output = CliRunner().invoke(youden, ["compare", *runs], catch_exceptions=False).stdout
     reason = "(no interval: a perfect rank correlation gives none)"
-    assert f"The rankings of one and two correlate with ρ = 1.00 {reason}; on" in output
+    assert f"The rankings of one and two correlate with ρ = 1.00 {reason}, for agents like these; on" in output
     assert "Largest differences" in output
     assert "1.00 [1.00" not in output
     assert "1.000 [1.000" not in output

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from commands import Youden
+from youden import compare
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import RunFolderError
 from youden.study.instruments import compare_instruments
@@ -59,6 +60,7 @@ def test_an_agent_that_is_high_on_one_and_low_on_the_other_is_flagged(
     assert result["runs"] == ["info", "pref"]
     assert result["correlation"]["low"] < result["correlation"]["value"] < result["correlation"]["high"]
     assert next(iter(result["agents"])) == "a7"
+    assert list(compare(*two_runs).summary) == result["summary"]
 
 
 def test_the_page_of_two_instruments_has_a_figure_and_a_table(youden: Youden, two_runs: tuple[str, str]) -> None:
@@ -78,7 +80,9 @@ def test_runs_of_the_same_question_or_without_common_agents_are_refused(
     preference = RunFolder(Path(two_runs[1]))
     with pytest.raises(RunFolderError, match="Pass one run of each question"):
         compare_instruments(preference, preference)
-    assert youden("compare", two_runs[1]).code == 2
+    assert youden("compare", two_runs[1]).refuses("compare-preferences")
+    with pytest.raises(RunFolderError, match=r"exactly two runs: got 3.*\[compare-preferences\]"):
+        compare(*two_runs, two_runs[0])
 
     table = pd.read_csv(tmp_path / "battles.csv")
     for column in ("model_a", "model_b"):

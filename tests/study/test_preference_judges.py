@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from commands import Youden
+from youden import compare
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import RunFolderError
 from youden.study.preference_judges import compare_preference_runs
@@ -61,6 +62,7 @@ def test_two_judges_of_preferences_are_compared(youden: Youden, tables: list[pd.
     assert list(result["agents"]) == ["a", "b", "c", "d"]
     assert [row["ability"] > 0 for row in result["agents"]["a"]] == [True, False]
     assert result["correlation"]["value"] < 0
+    assert list(compare("one", "two").summary) == result["summary"]
 
 
 def test_a_page_shows_both_runs(youden: Youden, tables: list[pd.DataFrame]) -> None:

@@ -13,14 +13,13 @@ import altair as alt
 import numpy as np
 import pytest
 
-from commands import Youden, write_config
+from commands import Youden, wire_judge, write_config
 from narrowing import not_none
 from small_pools import answer_with, make_pool
 from wire_server import Reply, WireServer, running, same_item
 from youden import make_plan, read_pool
 from youden.data.importers.peer_prediction import import_agents
 from youden.data.pools.pool_reader import write_pool
-from youden.errors import ConfigError
 from youden.report.charts import vega
 from youden.streams import standalone_stream
 from youden.types import INDEPENDENT, PAIRED, Agent, Pool
@@ -150,15 +149,17 @@ def test_bad_input_lists_the_available_values(youden: Youden, tmp_path: Path, fi
     assert "Did you mean 'template'?" in stranger.err
 
 
-def test_the_store_of_the_user_makes_the_usual_store_irrelevant(youden: Youden, tmp_path: Path) -> None:
+def test_the_forecast_counts_a_request_once_that_several_trials_or_attacks_need(
+    youden: Youden, tmp_path: Path, server: WireServer
+) -> None:
     write_pool(make_pool(5, 8), tmp_path / "pool")
-    write_config(tmp_path / "run.yaml", pool="pool", calls=110, judge="lexical")
-    assert youden("run", "run.yaml").code == 0
-    invalid_store = "host=localhost dbname=answers"
-    planned = plan_stress(tmp_path / "runs/run", attacks=["mirror"], store="answers.db", usual_store=invalid_store)
-    assert [attack.name for attack in planned.attacks] == ["mirror"]
-    with pytest.raises(ConfigError, match=r"\[store-url\]"):
-        plan_stress(tmp_path / "runs/run", attacks=["mirror"], usual_store=invalid_store)
+    write_config(tmp_path / "judge.yaml", **wire_judge(server.url))
+    attacked = ("stress", "pool", "--judge", "judge.yaml", "--attack", "clones", "--attack", "mirror", "--json")
+    forecast = json.loads(youden(*attacked, "--dry-run").out)
+    n_trials = [attack["n_new"] for attack in json.loads(youden(*attacked).out)["attacks"]]
+    assert server.n_requests == forecast["new_calls"]
+    by_attack = [attack["new_calls"] for attack in forecast["attacks"]]
+    assert by_attack[0] < n_trials[0], "clones have the texts of the base agent"
 
 
 @pytest.mark.slow

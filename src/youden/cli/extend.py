@@ -391,9 +391,9 @@ def rejudge_command(
     no request.
     """
     from youden.data.folder.run_folder import RunFolder
+    from youden.pipeline.fitted_run import fit_run
     from youden.pipeline.judged_run import judge_run
     from youden.types.pool import plain_fields
-    from youden.workflows.clones import fit_with_clones
     from youden.workflows.rejudge import compare_rejudged, plan_rejudge
 
     planned = plan_rejudge(RunFolder(run), judge=judge, changes=overrides, usual_store=usual_store())
@@ -409,7 +409,7 @@ def rejudge_command(
     )
     if verdicts is None:
         return
-    fit_with_clones(second_run.folder, second_run.pool)
+    fit_run(second_run.folder)
     comparison = compare_rejudged(planned, families=families)
     study, path = plain_fields(comparison.study), second_run.folder.path
     locations = f"run: {path}; to compare the reports: youden report {run} --against {path}"

@@ -6,7 +6,7 @@ They use only the files of run folders and send no request to a judge.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from math import isnan
 from pathlib import Path
@@ -22,14 +22,13 @@ from youden.text.sentences import format_items_compared, format_signed_interval,
 from youden.text.tables import Table, format_decimal, make_table
 
 if TYPE_CHECKING:
+    from youden.data.folder.run_folder import RunFolder
     from youden.pipeline.multi_judge import JudgeSpread
     from youden.run_keys import Target
     from youden.stats.base.metrics import Metric
     from youden.study.agreement import JudgesStudy
-    from youden.study.instruments import InstrumentsStudy
     from youden.study.judge_shifts import FamilyShift, JudgeShifts
     from youden.study.judged_runs import MatchItems
-    from youden.study.preference_judges import PreferenceJudgesStudy
     from youden.types.pool import Json
     from youden.types.results import ScoreKind
 
@@ -125,17 +124,17 @@ def compare_command(
     """
     from youden.data.folder.run_folder import RunFolder
     from youden.report.data.comparison import compare_quality
-    from youden.study.agreement import compare
+    from youden.study.agreement import compare_judges
     from youden.types.pool import plain_fields
 
-    if any(RunFolder(run).asks_preference for run in runs):
-        _print_comparison_of_preferences(runs, as_json=as_json)
+    folders = [RunFolder(run) for run in runs]
+    if any(folder.asks_preference for folder in folders):
+        _print_comparison_of_preferences(folders, as_json=as_json)
         return
     if target == "items-and-judges":
         _print_mean_over_judges(runs, as_json=as_json)
         return
-    study = compare(*runs, scores=scores, match=match, target=target, families=families)
-    folders = [RunFolder(run) for run in runs]
+    study = compare_judges(folders, scores=scores, match=match, target=target, families=families)
     quality_lines = compare_quality(list(zip(study.runs, folders, strict=True)))
     lines = [*study.summary, *quality_lines]
     signatures = [folder.read_signature().text for folder in folders]
@@ -149,33 +148,19 @@ def compare_command(
     )
 
 
-def _print_comparison_of_preferences(runs: tuple[Path, ...], *, as_json: bool) -> None:
+def _print_comparison_of_preferences(folders: Sequence[RunFolder], *, as_json: bool) -> None:
     """Print a comparison of two runs, at least one of which asks for preferences.
 
     A run asks its judge one of two questions: which of two responses is better (preference), or whether two responses are to the
     same item (information). If the runs ask different questions, they are compared as two instruments: different methods that
-    measure the same agents. If there are not exactly two runs, a usage error is raised.
-
-    runs : folders of the two runs, in any order
+    measure the same agents.
     """
-    from youden.data.folder.run_folder import RunFolder
-    from youden.study.instruments import compare_instruments
-    from youden.study.preference_judges import compare_preference_runs
+    from youden.study.comparison import compare_with_preferences
+    from youden.study.preference_judges import PreferenceJudgesStudy
     from youden.types.pool import plain_fields
 
-    if len(runs) != 2:
-        raise click.UsageError(
-            f"A comparison with preferences needs exactly two runs: got {len(runs)}. Pass one or two runs with `question: "
-            "preference`."
-        )
-    folders = [RunFolder(run) for run in runs]
-    study: PreferenceJudgesStudy | InstrumentsStudy
-    if all(folder.asks_preference for folder in folders):
-        key = "preferences"
-        study = compare_preference_runs(*folders)
-    else:
-        key = "instruments"
-        study = compare_instruments(*folders)
+    study = compare_with_preferences(folders)
+    key = "preferences" if isinstance(study, PreferenceJudgesStudy) else "instruments"
     result: dict[str, Json] = {**plain_fields(study), "summary": list(study.summary)}
     output.print_result(as_json, {key: result}, answer=study.summary, tables=[study.table()])
 
@@ -290,6 +275,9 @@ def _make_shifts_table(shifts: JudgeShifts) -> Table:
     rows = []
     for index, shift in enumerate(tested_shifts):
         if shift.significant or index < MAX_INSIGNIFICANT_SHIFTS:
+            if abs(shift.shift) > 1:  # a difference of two yes rates is at most 1
+                rows.append([shift.agent, "unknown", "too few agents for the curve", format_decimal(shift.p_holm)])
+                continue
             interval = f"{format_signed_interval(shift.low, shift.high)} ({shifts.level:.0%})"
             rows.append([shift.agent, f"{shift.shift:+.3f}", interval, format_decimal(shift.p_holm)])
     rows += [_make_family_row(family) for family in shifts.families]

@@ -15,6 +15,7 @@ import click
 from youden.cli import options, output
 from youden.cli.options import LazyGroup
 from youden.progress_bar import progress_bar
+from youden.text.printable import format_command
 from youden.text.sentences import format_items_compared
 from youden.text.tables import Table, format_decimal, make_table
 
@@ -241,7 +242,8 @@ def variance_command(*, run: Path, other_runs: tuple[Path, ...], as_json: bool) 
         f"The standard error is {components.std_error:.4f} for an agent's distance from the average, and "
         f"{components.difference_std_error:.4f} for the difference of two agents; abilities have an SD of {between_agent_sd:.4f}."
     )
-    lines = [std_errors, *components.unknown, components.summary]
+    unknown = components.list_unknown(format_command([str(run)]))
+    lines = [std_errors, *unknown, components.summary]
     output.print_result(as_json, plain_fields(components), tables=[build_variance_table(components)], lines=lines)
 
 

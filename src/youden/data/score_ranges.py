@@ -320,7 +320,8 @@ def describe_missing_codes(scores: Floats) -> list[str]:
 def check_not_win_rates(source: str, score: Floats, model_ids: Sequence[str], item_ids: Sequence[str]) -> None:
     """Check that a table is not a matrix of the win rates of pairs of models.
 
-    In such a matrix, rows and columns have the same names, and the rates of both models of a pair add up to 1 or 100.
+    In such a matrix of at least three models, rows and columns have the same names, no rate of a pair is missing, and the rates
+    of both models of each pair add up to 1 or 100, up to rounding.
 
     Parameters
     ----------
@@ -334,7 +335,7 @@ def check_not_win_rates(source: str, score: Floats, model_ids: Sequence[str], it
     Raises
     ------
     ImportFormatError
-        [scores-pairs]: if it is such a matrix.
+        [scores-pairs]: if it is such a matrix. A table of two models is never refused.
     """
     if len(model_ids) < 3 or set(model_ids) != set(item_ids):
         return
@@ -352,10 +353,11 @@ def check_not_win_rates(source: str, score: Floats, model_ids: Sequence[str], it
 def check_units(source: str, score: Floats, item_ids: Sequence[str]) -> None:
     """Check that the scores of all items have the same unit: not, for example, fractions on one item and Elo ratings on another.
 
-    A unit has an upper bound: 1 for fractions, 10 for grades and 100 for percentages. The units differ if the scores of one
-    item are within a bound (`_find_items_within_bound`), and those of another item are too large for it
-    (`_find_items_above_bound`). In a table of more than 100 items, the bounds 1 and 10 are not checked, because the items
-    are then usually tasks with scores of one unit, and not metrics.
+    A unit has an upper bound: 1 for fractions, 10 for grades and 100 for percentages. The units differ if no score of one item
+    exceeds a bound, and the scores of another item are too large for it, for example all above it or one above ten times the
+    bound. For the bounds 1 and 10, the first item must have a score with decimals, because whole numbers may be counts. In a
+    table of more than 100 items, these two bounds are not checked, because the items are then usually tasks with scores of one
+    unit, and not metrics.
 
     Parameters
     ----------

@@ -86,7 +86,13 @@ MAX_NAMED_DEPENDENT = 3
 
 
 def fit_judged(
-    folder: RunFolder, pool: PoolSummary, judged: JudgedFiles, settings: FitSettings, *, rates: bool = False
+    folder: RunFolder,
+    pool: PoolSummary,
+    judged: JudgedFiles,
+    settings: FitSettings,
+    *,
+    clones: Sequence[Finding] = (),
+    rates: bool = False,
 ) -> FitResult:
     """Fit a judged run, and write all its tables; earlier files of a fit are replaced together.
 
@@ -97,6 +103,7 @@ def fit_judged(
     pool : agents with their groups, and properties of their texts
     judged : plan without trials, and table of the verdicts
     settings : target of the intervals, and rules of the alternative rankings
+    clones : findings about agents that give the same responses
 
     Returns the tables, as they were written. Raises RunFolderError if a file is damaged, [disk-full] if the disk is full;
     StatisticsError if the scores cannot be fitted, or the main ranking cannot be made.
@@ -131,6 +138,7 @@ def fit_judged(
             measure_judge_rates(trials),
             calls=counts.to_facts(models=metadata.models, usd_calibration=usd_calibration),
             warnings=[
+                *clones,
                 *metadata.warnings,
                 *trials.find_alarms(),
                 *iter_length_warnings(folder, pool, rows, abilities.ability, n_trials=len(verdicts)),

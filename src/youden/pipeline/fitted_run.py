@@ -11,6 +11,7 @@ from youden.errors import ConfigError, RunFolderError
 from youden.pipeline.alternative_rankings import check_partner_rules
 from youden.pipeline.telemetry import trace_step
 from youden.run_keys import Target
+from youden.types import Finding
 from youden.types.facts import PartnerRules
 
 if TYPE_CHECKING:
@@ -33,8 +34,9 @@ def fit_run(
     target : {"items-like-these", "these-items", "items-and-judges"}, optional
         Population that the intervals refer to; stored in config.yaml. Default: the stored one, else "items-like-these".
     rules : PartnerRules, optional
-        Families, trusted panel and clones of the alternative rankings, and which ranking is the main one; stored in
-        config.yaml. Default: the stored rules. If the rules name no families, the families of the pool are used.
+        Families and trusted panel of the alternative rankings, and which ranking is the main one; stored in config.yaml.
+        Default: the stored rules. If the rules name no families, the families of the pool are used. Clones are found again
+        if the texts of the pool can be read.
     rates : bool, default False
         Whether to write rates.parquet even if the run is very large. For an imported run, this file is always written.
 
@@ -52,6 +54,7 @@ def fit_run(
     RunFolderError
         If the folder has neither verdicts.parquet nor rates.parquet.
     """
+    from youden.pipeline.clones import find_run_clones
     from youden.pipeline.fit_tables import fit_imported, fit_judged
     from youden.pipeline.preference_tables import check_preference_settings, fit_preference_run
 
@@ -67,16 +70,22 @@ def fit_run(
     check_partner_rules(settings.rules, pool.agent_ids)
     judge = {} if judged is None else judged.verdicts.metadata.judge
     check_target(settings.target, judge.get("judges"), str(judge.get("name", "no judge")))
+
+    clones: tuple[Finding, ...] = ()
+    if judged is not None:
+        clones = find_run_clones(folder, pool, settings.rules.clones)
+        clusters = tuple(finding.agents for finding in clones)
+        settings = settings._replace(rules=replace(settings.rules, clones=clusters))
     if settings != stored and folder.has("config.yaml"):
         folder.write_config(folder.read_config().with_fit_settings(settings))
 
     if judged is not None and asks_preference:
-        return fit_preference_run(folder, pool, judged)
+        return fit_preference_run(folder, pool, judged, clones=clones)
     if not settings.rules.families:
         settings = settings._replace(rules=replace(settings.rules, families=pool.families))
     if judged is None:
         return fit_imported(folder, pool, settings)
-    return fit_judged(folder, pool, judged, settings, rates=rates)
+    return fit_judged(folder, pool, judged, settings, clones=clones, rates=rates)
 
 
 def check_fit(folder: RunFolder) -> None:

@@ -5,7 +5,7 @@ Such a run has paired trials only. It has no false-positive rates, scores of cel
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha256
 from typing import Any, NamedTuple
@@ -28,6 +28,7 @@ from youden.pipeline.preference_abilities import Preferences, collect_preference
 from youden.pipeline.preference_ranking import summarize_preferences
 from youden.pipeline.ranking import estimate_or_fit
 from youden.pipeline.text_length import MAX_TRIALS, read_answer_lengths
+from youden.types import Finding
 from youden.types.facts import PartialFacts, RunFacts
 
 
@@ -48,10 +49,13 @@ def check_preference_settings(settings: FitSettings) -> None:
         )
 
 
-def fit_preference_run(folder: RunFolder, pool: PoolSummary, judged: JudgedFiles) -> PreferenceResult:
+def fit_preference_run(
+    folder: RunFolder, pool: PoolSummary, judged: JudgedFiles, *, clones: Sequence[Finding] = ()
+) -> PreferenceResult:
     """Fit a run that asks for preferences, and write its tables.
 
-    `judged` holds the plan without trials and the table of the verdicts. Writes ranking.csv, items.csv, fit.json,
+    `judged` holds the plan without trials and the table of the verdicts, and `clones` the findings about agents that give the
+    same responses. Writes ranking.csv, items.csv, fit.json,
     signature.json and ranking.json.
 
     Raises RunFolderError if a file is damaged, StatisticsError [trial-none] or [cluster-agents] if there are too few answers.
@@ -86,7 +90,7 @@ def fit_preference_run(folder: RunFolder, pool: PoolSummary, judged: JudgedFiles
         plan.agent_ids,
         length_correlation=length_correlation,
         partial=partial,
-        warnings=metadata.warnings,
+        warnings=(*clones, *metadata.warnings),
     )
     differences, message = summary.differences, summary.component_message
     best = differences.unique_best

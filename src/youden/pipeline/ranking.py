@@ -6,7 +6,7 @@ curl need the folder of a run; `pipeline.fit_tables` computes them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
@@ -31,6 +31,7 @@ from youden.pipeline.alternative_rankings import (
     rank_alternatives,
     with_alternative_columns,
 )
+from youden.pipeline.clones import find_plan_clones
 from youden.pipeline.interim_analyses import fit_search
 from youden.pipeline.linked_abilities import (
     analyse_extended_search,
@@ -132,8 +133,9 @@ def rank(verdicts: Verdicts, *, target: Target = "items-like-these", method: Ran
     partial_facts = None
     if verdicts.n_pending:
         partial_facts = PartialFacts(n_done=len(verdicts) - verdicts.n_pending, n_calls=len(verdicts))
+    clones = find_plan_clones(verdicts.plan)
     if verdicts.plan.question == "preference":
-        return _tabulate_preferences(verdicts, trials, abilities, partial_facts)
+        return _tabulate_preferences(verdicts, trials, abilities, partial_facts, clones)
 
     answers = PairedAnswers.from_trials(trials)
     differences = agent_differences(abilities)
@@ -150,7 +152,7 @@ def rank(verdicts: Verdicts, *, target: Target = "items-like-these", method: Ran
     # findings about the run, the fit and the rankings
     alternative_facts = {ranking.name: ranking.facts for ranking in alternatives}
     findings = [] if partial_facts is None else [partial_facts.to_finding()]
-    findings += [*verdicts.warnings, *trials.find_alarms()]
+    findings += [*clones, *verdicts.warnings, *trials.find_alarms()]
     if message := describe_components(abilities.component):
         findings.append(Finding("fit", message))
     findings += compare_with_self_consistency(table)
@@ -167,20 +169,25 @@ def rank(verdicts: Verdicts, *, target: Target = "items-like-these", method: Ran
 
 
 def _tabulate_preferences(
-    verdicts: Verdicts, trials: TrialsByItem, abilities: Abilities, partial_facts: PartialFacts | None
+    verdicts: Verdicts,
+    trials: TrialsByItem,
+    abilities: Abilities,
+    partial_facts: PartialFacts | None,
+    clones: Sequence[Finding],
 ) -> pd.DataFrame:
     """Build the table that `rank` returns for a plan that asks for preferences.
 
     verdicts, trials : answers to the plan, as columns and grouped by item
     abilities : abilities that were estimated from these answers
     partial_facts : how much of an unfinished run is done; None for a finished one
+    clones : findings about agents that give the same responses
 
     Returns one row per agent, best first. The `attrs` of the table have the keys that the docstring of `rank` lists.
     """
     plan = verdicts.plan
     preferences = collect_preferences(trials)
     summary = summarize_preferences(
-        abilities, preferences, plan.agent_ids, partial=partial_facts, warnings=verdicts.warnings
+        abilities, preferences, plan.agent_ids, partial=partial_facts, warnings=(*clones, *verdicts.warnings)
     )
     differences = summary.differences
     unique_best = None if differences.unique_best is None else plan.agent_ids[differences.unique_best]

@@ -307,9 +307,8 @@ def _list_judge_components(components: VarianceComponents, result: Verdicts) -> 
     for title, answer_variance in answer_variances.items():
         name = f"{PART_OF_CALLS} the judge, {title}"
         if answer_variance is None:
-            component = ComponentFacts(
-                name, None, measure_command="youden calibrate RUN/config.yaml", in_interval=False
-            )
+            command = "`youden calibrate RUN/config.yaml` states how many answers change; here, it is part of the calls"
+            component = ComponentFacts(name, None, measure_command=command, in_interval=False)
         else:
             ability_variance = _without_interval(answer_variance * components.residual_factor)
             component = ComponentFacts(name, ability_variance, in_interval=False)
@@ -325,8 +324,8 @@ def _without_interval(variance: float) -> Part:
 def _describe_response_measure(result: Verdicts) -> str:
     """Describe how to measure the variance between an agent's responses to one item."""
     if result.plan.trials.first_repeat is None:
-        return "youden extend repeats RUN POOL, with more responses: logs with epochs, `youden generate --repeats 2`"
-    return f"it is part of the calls, because no response was shown twice: youden extend calls RUN {len(result.plan)}"
+        return "`youden extend repeats RUN POOL`, with more responses: logs with epochs, `youden generate --repeats 2`"
+    return f"it is part of the calls, because no response was shown twice: `youden extend calls RUN {len(result.plan)}`"
 
 
 def _list_outside_components(
@@ -342,7 +341,7 @@ def _list_outside_components(
     """
     judge_title = "the judge: another one of this kind"
     if judges is None:
-        command = "youden rejudge RUN --judge OTHER, then `youden study variance` of both runs"
+        command = "`youden rejudge RUN --judge OTHER`, then `youden study variance` of both runs"
         judge_component = ComponentFacts(judge_title, None, measure_command=command, in_interval=False)
     else:
         judge_variance = Part(judges.variance, judges.low, judges.high)

@@ -18,6 +18,7 @@ from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError
 from youden.judging.scheduler.options import JudgingOptions
 from youden.judging.store.permission import allow_store, network_stores_allowed
+from youden.pipeline.fitted_run import fit_run
 from youden.pipeline.judged_run import PlannedRun, judge_run, plan_run
 from youden.pipeline.planned_run import check_no_foreign_files
 from youden.progress_bar import progress_bar
@@ -184,10 +185,9 @@ def judge_and_rank(planned: PlannedRun, options: JudgingOptions, *, labels: Path
 
     # loaded after the requests, because charts and pandas take a second to load
     from youden.report.pages.writing import write_report
-    from youden.workflows.clones import fit_with_clones
 
     folder = planned.folder
-    fit_with_clones(folder, planned.pool)
+    fit_run(folder)
     if label_table is not None:
         validate(folder, label_table)
     write_report(folder)
@@ -420,7 +420,6 @@ class Run(RunView):
         ConfigError, BudgetError, TooManyMissingError
             If the judge, the store or the cap does not fit; if `max_cost` is reached; if too many answers are missing.
         """
-        from youden.workflows.clones import fit_with_clones
         from youden.workflows.rejudge import plan_rejudge
 
         check_argument("judge", judge, str | PathLike, "Pass the name of a judge, or the path of its .yaml file.")
@@ -432,7 +431,7 @@ class Run(RunView):
             planned = plan_rejudge(self.folder, judge=fspath(judge), changes=changes, usual_store=usual_store())
             judge_run(planned.again, judging_options)
         second_folder = planned.again.folder
-        fit_with_clones(second_folder, planned.again.pool)
+        fit_run(second_folder)
         return Run(second_folder.path)
 
     def stress(

@@ -215,7 +215,6 @@ class RunView:
             If the panel or the families do not fit the agents, or the answers do not allow a fit.
         """
         from youden.data.label_tables import read_families
-        from youden.workflows.clones import add_clones
         from youden.workflows.labels import open_labels, validate
 
         check_argument("labels", labels, str | PathLike | None, "Pass the path of a table of labels.")
@@ -232,7 +231,7 @@ class RunView:
         panel = None if trusted is None else tuple(trusted)
         rules = folder.fit_settings.rules.with_changes(robust=robust, trusted=panel, families=families)
         write_answers_so_far(folder)
-        fit_run(folder, target=target, rules=add_clones(rules, folder), rates=rates)
+        fit_run(folder, target=target, rules=rules, rates=rates)
         if table is not None:
             validate(folder, table)
         return self

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from os import PathLike
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,7 +27,6 @@ from youden.study.judge_shifts import JudgeShifts, correlation
 from youden.study.judged_runs import AlignedRuns, MatchItems, read_judged_run
 from youden.text.sentences import format_with_interval
 from youden.types import Scores
-from youden.types.arguments import check_argument
 from youden.types.pool import Bools, Floats, or_none
 from youden.types.recommendation import Recommendation
 from youden.types.results import ABOUT, ScoreKind
@@ -190,57 +187,16 @@ class JudgeAgreement:
         self.max_rho = or_none(float(np.sqrt(runs.reliability[a] * runs.reliability[b])))
 
 
-def compare(
-    *runs: str | PathLike[str],
+def compare_judges(
+    folders: Sequence[RunFolder],
+    *,
     scores: ScoreKind = "symmetric",
     match: MatchItems = "id",
     target: Target | None = None,
     families: Mapping[str, str] | None = None,
 ) -> JudgesStudy:
-    """Compare the judges of two or more runs.
-
-    Only agents and items that all runs have in common are compared.
-
-    Parameters
-    ----------
-    *runs : Run, str or path
-        Runs as returned by `read_run` (a `Run` counts as the path of its folder), or paths of folders.
-    scores : {"symmetric", "row"}, default "symmetric"
-        Scores to compare. A "symmetric" score is the mean of all comparisons of an agent, in both orders of the two
-        responses. A "row" score, as in the paper, only uses comparisons that show the response of the agent first.
-    match : {"id", "number"}, default "id"
-        Match items by id, or by the last number in the id.
-    target : {"items-like-these", "these-items"}, optional
-        Population for which the intervals hold: more items like those of the runs, or exactly those. Default:
-        "these-items" if all runs have this target, otherwise "items-like-these".
-    families : mapping of str to str, optional
-        Agent family that each judge belongs to. The keys are the names of the run folders, with " (1)", " (2)" and so on
-        if several are equal. Default: the families in the judges' configs.
-
-    Returns
-    -------
-    JudgesStudy
-        Agreement on agents, items and trials; `summary` describes it in sentences.
-
-    Raises
-    ------
-    RunFolderError
-        If a file of a run is missing or damaged; if a run is not completely judged ([run-unjudged], [run-partial]) or asks
-        for preferences ([run-preference]).
-    ConfigError
-        [judges-few], [judges-pools], [judges-agents], [judges-items], [judges-number], [judges-trials] or
-        [judge-family] if the runs cannot be compared.
-    StatisticsError
-        [scores-empty] if no cell is shared.
-
-    Examples
-    --------
-    >>> import youden
-    >>> youden.compare(youden.read_run("runs/first"), "runs/second").summary  # doctest: +SKIP
-    """
-    for run in runs:
-        check_argument("runs", run, str | PathLike, "Pass the folder of each run, or what youden.run returns.")
-    judged = [read_judged_run(RunFolder(Path(run))) for run in runs]
+    """Compare the judges of two or more runs that ask for information, as described for `compare`."""
+    judged = [read_judged_run(folder) for folder in folders]
     aligned = AlignedRuns(judged, kind=scores, match=match, target=target, families=families)
     return JudgesStudy(aligned, kind=scores)
 
@@ -496,9 +452,6 @@ def _describe_pair(pair: JudgeAgreement, units: str, target: Target) -> Iterator
         )
 
     yield pair.orders.describe((pair.judge_a, pair.judge_b), target)
-    has_low_kappa = pair.cohen_kappa is not None and pair.cohen_kappa < 0.4
-    if has_low_kappa and pair.ranking.value > 0.8:
-        yield f"{names} agree on the ranking far better than on single {units}: disagreements average out."
 
 
 def _describe_correlations(pair: JudgeAgreement, ranking: Metric, units: str) -> str:
@@ -510,6 +463,7 @@ def _describe_correlations(pair: JudgeAgreement, ranking: Metric, units: str) ->
     rho = format_with_interval(ranking.value, ranking.low, ranking.high, method=ranking.method)
     kappa = "undefined (all answers are equal)" if pair.cohen_kappa is None else f"{pair.cohen_kappa:.2f}"
     return (
-        f"The rankings of {pair.judge_a} and {pair.judge_b} correlate with ρ = {rho}; on {pair.n_units:,} {units} that both "
-        f"answered, they give the same yes or no in {pair.agreement:.0%} of cases, κ = {kappa}."
+        f"The rankings of {pair.judge_a} and {pair.judge_b} correlate with ρ = {rho}, for agents like these; on "
+        f"{pair.n_units:,} {units} that both answered, they give the same yes or no in {pair.agreement:.0%} of cases, "
+        f"κ = {kappa}."
     )

@@ -63,14 +63,17 @@ def _describe_rankings(
     # shown in place of an interval if the shared answers allow only one order of the agents
     no_interval = "none: the shared answers allow no other order"
     rho_with_interval = format_with_interval(predicted.rho, predicted.low, predicted.high, method=no_interval)
-    prediction = f"If {second} answered all trials of {first}, the prediction is ρ = {rho_with_interval}."
+    prediction = f"If {second} answered all trials of {first}, ρ of these agents is predicted as {rho_with_interval}."
     reference = (
         f"By the standard errors of {first}, the same judge would reach about ρ = {predicted.ceiling:.2f} if it judged again: "
         "only an interval below that shows that the judges rank differently."
     )
     yield f"{observed} {prediction} {reference}"
     if shifts.slope < 0.8:
-        yield f"Abilities by {second} vary {shifts.slope:.2f} times as much as those by {first}; shifts are relative to that."
+        yield (
+            f"The slope of the answers by {second} on those by {first} is {shifts.slope:.2f}; shifts are relative to "
+            "this slope."
+        )
 
 
 def _describe_agents(shifts: JudgeShifts) -> str:

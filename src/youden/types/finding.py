@@ -74,6 +74,7 @@ KINDS: Mapping[str, Kind] = {
     "position-bias": Kind("judge"),
     "signal": Kind("judge", "Signal of the judge"),
     "few-agents": Kind("pool", "Number of agents"),
+    "clones": Kind("pool", several="{n} groups of agents give the same responses, except for some words"),
     "pairs": Kind("pool", "Near-duplicate agents", "Some agents are too similar to count separately"),
     "length": Kind("pool", "Length", caution="by a result that follows text length"),
     "halves": Kind("pool", "Split-half reliability over partners"),

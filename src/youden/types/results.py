@@ -378,7 +378,7 @@ class ComponentFacts:
     ability_variance: Part | None
     """Its component in the variance of an agent's distance from the average ability; None if it was not measured."""
     measure_command: str = ""
-    """Command that measures it, if it was not measured."""
+    """Command that measures it, with `RUN` for the path of the run, if it was not measured."""
     in_interval: bool = True
     """Whether the intervals of the ranking include this component."""
     width_change_if_doubled: float | None = None
@@ -406,13 +406,22 @@ class VarianceFacts:
     version: int = 2
     """Version of the file format."""
 
-    @property
-    def unknown(self) -> list[str]:
-        """One line per component that was not measured, with the command that measures it."""
+    def list_unknown(self, run: str) -> list[str]:
+        """Return one line per component that was not measured, with the command that measures it.
+
+        Parameters
+        ----------
+        run : str
+            Path of the run as a word of a command, which replaces `RUN` in the commands.
+
+        Returns
+        -------
+        list of str
+            The lines.
+        """
+        unknown_parts = [part for part in self.components if part.ability_variance is None]
         return [
-            f"Unknown: {part.name}. To measure it: {part.measure_command}"
-            for part in self.components
-            if part.ability_variance is None
+            f"Unknown: {part.name}. To measure it: {part.measure_command.replace('RUN', run)}" for part in unknown_parts
         ]
 
 

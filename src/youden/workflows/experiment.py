@@ -17,13 +17,14 @@ from youden.data.folder.run_config import RunConfig, with_default_store
 from youden.judging.call.budget import Budget
 from youden.judging.config.judge_files import JudgeConfig
 from youden.judging.estimate import estimate
+from youden.judging.question.questions import iter_keys
 from youden.judging.scheduler.options import JudgingOptions, check_cap
 from youden.judging.scheduler.shutdown import run_until_stopped
 from youden.pipeline.verdicts import query_judge
 from youden.protocol.independent import select_trials
 from youden.types import Plan, Pool, Verdicts
 from youden.types.planning import Cost
-from youden.types.pool import Json
+from youden.types.pool import Json, Positions
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +42,8 @@ class Experiment:
     store : str
         Store of the answers (path or database URL).
     cost : Cost
-        Expected cost of the trials that no other experiment needs.
+        Expected cost of the trials that no other experiment needs; in a stress test, of the requests that no earlier trial
+        needs.
     """
 
     name: str
@@ -66,7 +68,9 @@ class Experiment:
         return self.cost.usd if self.cost.usd_left is None else self.cost.usd_left
 
 
-def plan_experiment(name: str, plan: Plan, *, judge: JudgeConfig, store: str, first_new: int = 0) -> Experiment:
+def plan_experiment(
+    name: str, plan: Plan, *, judge: JudgeConfig, store: str, first_new: int = 0, known_keys: set[str] | None = None
+) -> Experiment:
     """Make an experiment (a plan that one judge will answer), and estimate its cost; no request is sent.
 
     Parameters
@@ -81,6 +85,9 @@ def plan_experiment(name: str, plan: Plan, *, judge: JudgeConfig, store: str, fi
         Store of the answers (path or database URL).
     first_new : int, default 0
         Position of the first trial that no other experiment has. The cost covers this trial and all later ones.
+    known_keys : set of str, optional
+        Request hashes of earlier experiments. The cost leaves out trials with the same request as an earlier trial, which is
+        sent only once. The hashes of the new trials are added to the set. Default: the cost covers all trials.
 
     Returns
     -------
@@ -90,8 +97,24 @@ def plan_experiment(name: str, plan: Plan, *, judge: JudgeConfig, store: str, fi
     new_trials = plan
     if first_new:
         new_trials = select_trials(plan, np.arange(first_new, len(plan)))
+    if known_keys is not None and judge.makes_calls:
+        new_trials = select_trials(new_trials, _find_new_requests(new_trials, judge, known_keys))
     cost = estimate(new_trials, judge, store=store)
     return Experiment(name, plan, judge, store, cost)
+
+
+def _find_new_requests(plan: Plan, judge: JudgeConfig, known_keys: set[str]) -> Positions:
+    """Return the positions of the trials whose request no earlier trial needs, and add their hashes to `known_keys`.
+
+    The judges of a jury receive the same texts, so the requests of its first judge are compared.
+    """
+    first_judge = judge.judges[0] if judge.judges else judge
+    rows = []
+    for row, key in iter_keys(first_judge.questions(), plan):
+        if key not in known_keys:
+            known_keys.add(key)
+            rows.append(row)
+    return np.array(rows, dtype=np.int64)
 
 
 def make_pool_config(source: Path, changes: Mapping[str, Json], usual_store: str | None) -> RunConfig:

@@ -22,7 +22,7 @@ from youden.data.pools.pool_reader import read_pool
 from youden.errors import ConfigError, PlanError, RunFolderError, YoudenError
 from youden.judging.estimate import estimate
 from youden.judging.scheduler.options import JudgingOptions
-from youden.pipeline.fitted_run import RunFit
+from youden.pipeline.fitted_run import RunFit, fit_run
 from youden.pipeline.judged_run import judge_run
 from youden.protocol.plan import PlanSize
 from youden.protocol.pooled_trials import count_added_calls, has_free_calls
@@ -31,7 +31,6 @@ from youden.text.printable import printable
 from youden.text.sentences import format_count
 from youden.text.yaml_text import format_validation_error
 from youden.types import PAIRED, Pool
-from youden.workflows.clones import fit_with_clones
 from youden.workflows.extension_search import plan_search_round
 from youden.workflows.extension_width import calls_for_all, calls_for_joining
 from youden.workflows.planned_extension import PlannedExtension, plan_step, resume_extension
@@ -305,7 +304,7 @@ def _extend_by_step(planned: PlannedExtension, options: JudgingOptions | None) -
     changes = {"target": run.config.target, "extensions": run.config.extensions, "unfinished": planned.unfinished}
     extended_config = config_in_folder.model_copy(update=changes)
     run.folder.write_config(extended_config)
-    return fit_with_clones(run.folder, run.pool)
+    return fit_run(run.folder)
 
 
 def _has_just_begun(planned: PlannedExtension, error: YoudenError) -> bool:

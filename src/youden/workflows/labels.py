@@ -206,7 +206,8 @@ def _compare_label(
         ranks_by_label = rank_ranges(label, label)
     else:
         ranks_by_label = _compute_label_ranks(table, column, agents, label, level=level)
-        cells = _compare_cells(folder, table, column, level=level)
+        if not folder.asks_preference:  # preferences have no scores of cells
+            cells = _compare_cells(folder, table, column, level=level)
     disagreements = _find_disagreements(
         agents, label, ability, ranks_by_label=ranks_by_label, ranks_by_ability=ranks_by_ability
     )

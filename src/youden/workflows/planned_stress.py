@@ -399,11 +399,13 @@ class PlannedStress:
 class _Source(NamedTuple):
     """What a stress test starts from.
 
-    `base` is the plan without an attack. `ranked` are the agents that have an ability in the run's ranking, best first,
-    if the same judge made it; otherwise empty. `families` has the family of each agent that has one.
+    `base` is the plan without an attack, and `known_keys` are the hashes of its requests. `ranked` are the agents that have an
+    ability in the run's ranking, best first, if the same judge made it; otherwise empty. `families` has the family of each agent
+    that has one.
     """
 
     base: Experiment
+    known_keys: set[str]
     ranked: tuple[str, ...]
     families: Mapping[str, str]
 
@@ -465,10 +467,13 @@ def plan_stress(
         ATTACKS.check(name)
     names = tuple(dict.fromkeys(attacks)) or tuple(ATTACKS)
     stress_source = _read_source(source, judge=judge, calls=calls, seed=seed, store=store, default_store=usual_store)
-    base = stress_source.base
+    base, known_keys = stress_source.base, stress_source.known_keys
     check_compares_agents(base.plan, "stress")
     position, reason = _choose_base_agent(stress_source, base_agent)
-    planned = [_plan_attack(base, name, base_agent=position, number=k, seed=seed) for k, name in enumerate(names)]
+    planned = []
+    for number, name in enumerate(names):
+        attack = _plan_attack(base, name, base_agent=position, number=number, seed=seed, known_keys=known_keys)
+        planned.append(attack)
     for attack in planned:
         if attacks and attack.skipped_reason is not None:
             raise ConfigError(
@@ -501,8 +506,9 @@ def _read_source(
         calls = min(MAX_FREE_CALLS, n_possible)
     store_location = make_pool_config(source, {"store": store}, default_store).store_location
     plan = make_plan(pool, calls=calls, holdout=0.0, seed=seed)
-    base = plan_experiment(pool.name, plan, judge=config, store=store_location)
-    return _Source(base, ranked=(), families=_get_families(pool))  # no agent is ranked yet
+    known_keys: set[str] = set()
+    base = plan_experiment(pool.name, plan, judge=config, store=store_location, known_keys=known_keys)
+    return _Source(base, known_keys, ranked=(), families=_get_families(pool))  # no agent is ranked yet
 
 
 def _read_run_source(
@@ -535,12 +541,13 @@ def _read_run_source(
     store_location = store or with_default_store(config, default_store).store_location
     plan = plan_without_follow_ups(folder.read_plan())
     run_name = folder.path.resolve().name
-    base = plan_experiment(run_name, plan, judge=judge_config, store=store_location)
+    known_keys: set[str] = set()
+    base = plan_experiment(run_name, plan, judge=judge_config, store=store_location, known_keys=known_keys)
 
     is_same_judge = judge is None or judge == config.judge
     ranked_agents = _read_ranked_agents(folder) if is_same_judge else ()
     families = config.families or _get_families(plan.pool)
-    return _Source(base, ranked_agents, families)
+    return _Source(base, known_keys, ranked_agents, families)
 
 
 def _read_ranked_agents(folder: RunFolder) -> tuple[str, ...]:
@@ -597,7 +604,9 @@ def _find_weakest_agent(base: Experiment) -> int:
     return int(np.nanargmin(abilities_by_ranking["plain"]))
 
 
-def _plan_attack(base: Experiment, name: str, *, base_agent: int, number: int, seed: int) -> PlannedAttack:
+def _plan_attack(
+    base: Experiment, name: str, *, base_agent: int, number: int, seed: int, known_keys: set[str]
+) -> PlannedAttack:
     """Add the adversarial agents of one attack to the pool, and plan their trials.
 
     base : plan without an attack, with its pool, judge and store
@@ -605,6 +614,7 @@ def _plan_attack(base: Experiment, name: str, *, base_agent: int, number: int, s
     base_agent : position of the agent whose responses the attack may copy or change
     number : number of the attack; each number gives other random draws
     seed : seed of the random draws
+    known_keys : request hashes of the base plan and of earlier attacks, to which those of this attack are added
 
     If the attack cannot be made on this pool, the result has the reason (`skipped_reason`) and no trials.
     """
@@ -620,7 +630,9 @@ def _plan_attack(base: Experiment, name: str, *, base_agent: int, number: int, s
         return PlannedAttack(name, attack, skipped_reason=str(error))
 
     plan = plan_attacked_pool(base.plan, planted, rng=rng)
-    experiment = plan_experiment(name, plan, judge=base.judge, store=base.store, first_new=len(base.plan))
+    experiment = plan_experiment(
+        name, plan, judge=base.judge, store=base.store, first_new=len(base.plan), known_keys=known_keys
+    )
     return PlannedAttack(name, attack, planted, experiment)
 
 

@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from youden.data.pools.sampled_texts import SampledTexts
 from youden.engines.trial_blocks import TrialsByItem
 from youden.errors import ReplayMissError
 from youden.judging.scheduler.options import JudgingOptions
 from youden.pools.checks.check import find_agent_problems
-from youden.pools.checks.checked import SampledTexts
 from youden.pools.checks.plain_facts import response_lengths
 from youden.stats.trials.agent_rates import AgentRates, IndependentTotals
 from youden.text.tables import Table, make_table
@@ -47,9 +47,9 @@ class AttackResult:
     agents : tuple of str
         Ids of the planted agents.
     n_new : int
-        Calls that only this attack needs.
+        Number of trials that the attack adds. Trials with the same texts need only one call.
     n_missing : int
-        Number of these calls without an answer.
+        Number of these trials without an answer.
     ranks_after : mapping of str to AttackRank
         Rank of the best planted agent by ranking method, without methods that rank no planted agent; empty if the
         attack was left out.
@@ -388,8 +388,8 @@ def is_detected(attack: AttackResult) -> bool:
 NOTES = (
     "Columns by ranking: rank of the best planted agent, 1 = best, without the base agent. others move: mean (and largest) "
     "change of rank among the other agents. check: findings about planted agents, and other agents that are flagged only with "
-    "the attack. alarm: the judge answers that their texts on unrelated items have the same source. Planted agents have no "
-    "family."
+    "the attack. alarm: the judge answers that their texts on unrelated items have the same source. new trials: "
+    "trials of planted agents; trials with the same texts need only one call. Planted agents have no family."
 )
 
 
@@ -409,7 +409,7 @@ def attacks_table(result: Stress) -> Table:
     """
     methods = tuple(result.ranks)
     move_headings = tuple(f"others move ({method})" for method in methods)
-    headings = ("attack", "agents", *methods, *move_headings, "check", "alarm", "new calls")
+    headings = ("attack", "agents", *methods, *move_headings, "check", "alarm", "new trials")
     return make_table(f"attacks on {result.name}, judged by {result.judge}", headings, (), _iter_rows(result))
 
 

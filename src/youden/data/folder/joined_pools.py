@@ -364,8 +364,9 @@ def merge_pools(pool: Pool, new_pool: Pool, *, keep: bool) -> MergedPool:
     new_texts = _select_texts(new_pool, agent_ids, item_ids)
     n_added_responses = 0
     changed = []
-    removed = [*_list_removed(pool.agents, new_pool.agents), *_list_removed(pool.items, new_pool.items)]
-    missing = set(removed)
+    removed_agents = _list_removed(pool.agents, new_pool.agents)
+    removed_items = _list_removed(pool.items, new_pool.items)
+    missing_agents, missing_items = set(removed_agents), set(removed_items)
     removed_responses = []
     responses: dict[tuple[int, int], Sequence[str]] = {}
     for agent, item in np.ndindex(len(agents), len(items)):
@@ -382,7 +383,8 @@ def merge_pools(pool: Pool, new_pool: Pool, *, keep: bool) -> MergedPool:
             changed.append(f"'{agent_ids[agent]}' to '{item_ids[item]}'")
             continue
         n_added_responses += len(merged_responses) - len(old_responses)
-        if len(new_responses) < len(old_responses) and missing.isdisjoint((agent_ids[agent], item_ids[item])):
+        is_member_removed = agent_ids[agent] in missing_agents or item_ids[item] in missing_items
+        if len(new_responses) < len(old_responses) and not is_member_removed:
             removed_responses.append(f"'{agent_ids[agent]}' to '{item_ids[item]}'")
 
     old_prompts = {item.id: item.prompt for item in pool.items}
@@ -394,7 +396,7 @@ def merge_pools(pool: Pool, new_pool: Pool, *, keep: bool) -> MergedPool:
         items=tuple(item_ids[pool.n_items :]),
         repeats=n_added_responses,
         changed=tuple(changed),
-        removed=(*removed, *removed_responses),
+        removed=(*removed_agents, *removed_items, *removed_responses),
         prompts=tuple(changed_prompts),
     )
 

@@ -434,8 +434,9 @@ class RunFolder:
         return Signature(self._read_json("signature.json", SignatureFile).parts)
 
     def compute_tables_digest(self) -> str:
-        """Compute the SHA-256 (hex) of the ranking and the symmetric scores."""
-        return self._digest("ranking.csv", "scores.csv")
+        """Compute the SHA-256 (hex) of the ranking and the symmetric scores; a run that asks for preferences has no scores."""
+        tables = ["ranking.csv"] if self.asks_preference else ["ranking.csv", "scores.csv"]
+        return self._digest(*tables)
 
     def write_labels(self, validation: Validation) -> None:
         """Write labels.json: how well the ranking agrees with labels of the agents."""

@@ -316,7 +316,8 @@ def _remove_repeated_headers(lines: Records, header: Sequence[Json], note: Note)
     names = [_collapse_spaces(name) for name in header]
     cells_above: list[Json] = []
     for location, record in lines:
-        if [_collapse_spaces(cell) for cell in record] != names:
+        # the first difference is enough, because cells may be long texts
+        if any(_collapse_spaces(cell) != name for cell, name in zip(record, names, strict=True)):
             remaining.append((location, record))
             cells_above = [cell for cell in record if cell is not None]
             continue

@@ -243,7 +243,7 @@ class _AnswerImport:
         Raises: JudgeError [import-rejected] if the engine rejected requests and answered none; InputError
         [import-other-plan] if no readable row answers a request of the plan; [import-nothing] if no row is readable.
         """
-        has_rejections_without_answer = bool(self._early_rejections)  # `add` empties the list when it finds an answer
+        has_rejections_without_answer = bool(self._early_rejections)  # `_add_failures` empties them after an answer
         if has_rejections_without_answer:
             self._raise_rejected()
         for table, answering_models in zip(self._request_tables, self._answering_models, strict=True):

@@ -11,15 +11,13 @@ from __future__ import annotations
 
 import json
 import math
-import re
-import unicodedata
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Literal
 
 import orjson
 
+from youden.judging.question.label_reading import find_label, parse_label
 from youden.judging.question.prompts import Prompt
 from youden.text.json_text import parse_json
 from youden.text.reasoning import split_reasoning
@@ -387,170 +385,7 @@ def _find_exact_label(answer: str, labels: tuple[str, ...], decision: Decision) 
     """
     if decision == "json":
         return find_json_label(answer, labels)
-    label = _parse_label(answer, labels)
+    label = parse_label(answer, labels)
     if label is None and decision == "logprobs":
         return find_unique_label(answer, labels)
     return label
-
-
-def find_label(text: str, labels: Collection[str]) -> str | None:
-    """Find the label that a text without reasoning gives as its answer; None if that is not clear.
-
-    Letter case does not matter. If only one label occurs in the text, it is the answer, unless it is negated or an ordinary
-    word of a sentence wherever it occurs ("not the same", "no doubt"). If several labels occur, the answer is the label that is
-    the whole first line or the whole last line. Punctuation and Markdown around a line are ignored. If both lines are labels,
-    they must be the same.
-
-    Examples
-    --------
-    >>> labels = {"YES": 1.0, "NO": 0.0}
-    >>> find_label("Yes.", labels), find_label("Yes, there is no doubt", labels), find_label("**Yes**\\nNo doubt.", labels)
-    ('YES', None, 'YES')
-    >>> find_label("No, they differ.", labels), find_label("There is no way to tell.", labels)
-    ('NO', None)
-    """
-    choices = tuple(labels)
-    normalized_text = _normalize_characters(text)
-    occurrences = list(_iter_labels(normalized_text, choices))
-    if len({label for label, _ in occurrences}) == 1:
-        label, _ = occurrences[0]
-        is_answer = any(_may_be_answer(label, match) for label, match in occurrences)
-        return label if is_answer else None
-
-    lines = [line for line in normalized_text.splitlines() if _SURROUNDING_MARKS.sub("", line)]
-    if not lines:
-        return None
-    label_of_first_line = _parse_label(lines[0], choices)  # None if the line contains other words
-    label_of_last_line = _parse_label(lines[-1], choices)
-    if label_of_first_line is None or label_of_last_line is None:
-        return label_of_first_line or label_of_last_line
-    return label_of_first_line if label_of_first_line == label_of_last_line else None
-
-
-def _iter_labels(text: str, labels: tuple[str, ...]) -> Iterator[tuple[str, re.Match[str]]]:
-    """Yield the labels that occur as whole words in a text, each with the match of its occurrence.
-
-    text : text whose characters are normalized (`_normalize_characters`)
-    labels : labels that may be answered
-    """
-    # the pattern also matches numbers that are not labels, such as 0.5, so that the label 5 is not found within them
-    for match in _compile_label_pattern(labels).finditer(text):
-        group_name = match.lastgroup  # "label" and the position of the label, such as "label0"; None for a number
-        if group_name is None:
-            continue
-        follows_mark = _is_combining_mark(text, match.start() - 1)
-        precedes_mark = _is_combining_mark(text, match.end())
-        is_part_of_word = follows_mark or precedes_mark
-        if not is_part_of_word:
-            yield labels[int(group_name.removeprefix("label"))], match
-
-
-_NEGATION = re.compile(
-    r"""(?:\b(?:not|cannot|never|neither|hardly)|n['’]t)(?:[\s"“'‘*_]+\w+){0,3}[\s"“'‘*_]+\Z""", re.IGNORECASE
-)
-"""End of a text that negates the next word, such as "they are not the"; there is no other punctuation in between."""
-
-_NOUN_BEFORE_LABEL = re.compile(r"\b(?:response|answer|option|choice|candidate|assistant|text)\s+\Z", re.IGNORECASE)
-
-_CONTINUATIONS = {
-    "no": re.compile(
-        r"\s+(?!(?:they|these|those|the|it|this|that|both|there|because|since|as|i|we)\b)[^\W\d_]"
-    ),  # no doubt
-    "a": re.compile(r"\s+(?!(?:is|was|has|and|as|because|since|wins|gives|over)\b)[a-z]"),  # a hard question
-    "i": re.compile(r"\s+[a-z]|['’]"),  # I think
-    "first": re.compile(r",|\s+of\s+all\b"),  # First, both are correct
-    "second": re.compile(r","),
-}
-"""Continuations of sentences in which a label is an ordinary English word: a determiner, a pronoun, or the number of a reason."""
-
-
-def _may_be_answer(label: str, match: re.Match[str]) -> bool:
-    """Return whether an occurrence of a label in a text may be the judge's answer.
-
-    It is not if a word before it negates it, as in "they are not the same". A label that is also an ordinary English word is
-    not an answer if the sentence continues as in "no doubt" or "A hard question", unless the label is in capitals.
-    """
-    text_before = match.string[: match.start()]
-    if _NEGATION.search(text_before):
-        return False
-
-    continuation = _CONTINUATIONS.get(label.casefold())
-    if continuation is None or not continuation.match(match.string, match.end()):
-        return True
-    begins_sentence = text_before.strip()[-1:] in ("", ".", "!", "?", ":")
-    is_in_capitals = match[0].isupper() and not (len(label) == 1 and begins_sentence)  # I prefer A for its style
-    return is_in_capitals or bool(_NOUN_BEFORE_LABEL.search(text_before))  # response a gives the reason
-
-
-@lru_cache(maxsize=256)
-def _parse_label(text: str, labels: tuple[str, ...]) -> str | None:
-    """Return the label that a text consists of; None if the text contains anything else.
-
-    Letter case, white space, punctuation and Markdown around the label are ignored. The number of a list item, as in "1. YES", is
-    also ignored if no label begins with a digit.
-
-    labels : labels that may be answered
-    """
-    folded_text = _normalize_case_and_spaces(text)
-    label = _find_only_match(folded_text, labels, _normalize_case_and_spaces)
-    if label is not None:
-        return label
-
-    has_numeric_label = any(label[:1].isdigit() for label in labels)
-    unnumbered_text = folded_text if has_numeric_label else _ITEM_NUMBER.sub("", folded_text)
-    trimmed_text = _normalize_and_trim(unnumbered_text)
-    return _find_only_match(trimmed_text, labels, _normalize_and_trim)
-
-
-def _find_only_match(text: str, labels: tuple[str, ...], normalize: Callable[[str], str]) -> str | None:
-    """Return the only label that equals a text once it is normalized; None if the text is empty or there is no such label."""
-    matching = [label for label in labels if normalize(label) == text]
-    return matching[0] if text and len(matching) == 1 else None
-
-
-_ITEM_NUMBER = re.compile(r"^[\W_]*\d+[.)]\s")
-_SURROUNDING_MARKS = re.compile(r"^(?:(?!-\d)[\W_])+|[\W_]+$")
-"""Punctuation and Markdown around a label (quotes, emphasis, list markers). A minus sign belongs to its number."""
-
-
-def _normalize_characters(text: str) -> str:
-    """Replace compatibility characters, such as full-width letters, and the minus sign by their usual forms."""
-    return unicodedata.normalize("NFKC", text).replace("\N{MINUS SIGN}", "-")
-
-
-def _is_combining_mark(text: str, position: int) -> bool:
-    """Return whether a character continues a word although `\\w` does not match it, as vowel and tone signs do."""
-    character = text[position : position + 1] or " "
-    return unicodedata.category(character).startswith("M") and not "\ufe00" <= character <= "\ufe0f"
-
-
-def _normalize_case_and_spaces(text: str) -> str:
-    """Normalize characters, letter case and white space."""
-    return " ".join(_normalize_characters(text).split()).casefold()
-
-
-def _normalize_and_trim(text: str) -> str:
-    """Normalize a text, and remove punctuation and Markdown around it."""
-    return _SURROUNDING_MARKS.sub("", _normalize_case_and_spaces(text))
-
-
-@lru_cache(maxsize=64)
-def _compile_label_pattern(labels: tuple[str, ...]) -> re.Pattern[str]:
-    """Compile a pattern that matches labels as whole words. The label at position 3 is matched by the group `label3`.
-
-    If several labels match, the longest one is taken. The pattern also matches numbers that are not labels, such as 0.5 or
-    -1, outside of any group. A label within such a number, such as the label 5 in 0.5, is therefore not found.
-    """
-    groups = []
-    for label in sorted(labels, key=len, reverse=True):
-        position = labels.index(label)
-        words = map(re.escape, _normalize_characters(label).split())
-        words_pattern = r"\s+".join(words)
-        groups.append(f"(?P<label{position}>{words_pattern})")
-    any_label = "|".join(groups)
-
-    word_start, word_end = r"(?<!\w)", r"(?!\w)"
-    has_no_decimals = r"(?!(?<=\d)[.,]\d)"  # the label 1 does not match at the beginning of 1.5
-    label_pattern = f"(?:{any_label}){word_end}{has_no_decimals}"
-    number_pattern = rf"-?\d+(?:[.,]\d+)*{word_end}"
-    return re.compile(f"{word_start}(?:{label_pattern}|{number_pattern})", re.IGNORECASE)

@@ -15,16 +15,18 @@ from numpy.typing import NDArray
 
 from youden.data.folder.joined_pools import read_run_pools
 from youden.data.folder.run_config import RunConfig
+from youden.data.pools.sampled_texts import SampledTexts
 from youden.errors import ConfigError, PlanError, YoudenError
 from youden.judging.backends.lexical import find_few_items
 from youden.judging.config.judge_files import JudgeConfig, call_cost, list_judges, load_judge_of_run
 from youden.judging.estimate import estimate
+from youden.pipeline.clones import find_clones
 from youden.pipeline.planned_run import draw_run_plan
-from youden.pools.checks.checked import Counts, DesignCost, PoolCheck, SampledTexts
+from youden.pools.checks.checked import Counts, DesignCost, PoolCheck
 from youden.pools.checks.copied import find_judge_addressing, find_prompt_copying, find_text_reuse
 from youden.pools.checks.items_alike import MAX_ITEMS, find_similar_items
 from youden.pools.checks.languages import Languages, find_languages
-from youden.pools.checks.likeness import find_clones, find_duplicates, find_families, find_rings, find_templates
+from youden.pools.checks.likeness import find_duplicates, find_families, find_rings, find_templates
 from youden.pools.checks.plain_facts import find_response_problems, response_lengths
 from youden.pools.checks.word_lists import find_word_lists
 from youden.protocol.designs import DESIGNS

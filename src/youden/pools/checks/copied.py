@@ -17,7 +17,8 @@ import regex
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from youden.pools.checks.checked import SampledTexts, format_min_share, format_names, format_subject, select_ids
+from youden.data.pools.sampled_texts import SampledTexts, format_names, select_ids
+from youden.pools.checks.checked import format_min_share, format_subject
 from youden.protocol.self_trials import needs_self_trials
 from youden.text.sentences import format_count
 from youden.text.similarity import COPYING_SHARE, N_GRAM, copied_shares

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
-from youden.pools.checks.checked import format_names, select_ids
+from youden.data.pools.sampled_texts import format_names, select_ids
 from youden.streams import standalone_stream
 from youden.text.similarity import build_group_word_matrix, build_word_matrix, idf
 from youden.text.words import segment_texts

@@ -14,8 +14,8 @@ from itertools import islice
 
 import numpy as np
 
+from youden.data.pools.sampled_texts import SampledTexts, format_names, select_ids
 from youden.errors import ConfigError
-from youden.pools.checks.checked import SampledTexts, format_names, select_ids
 from youden.streams import standalone_stream
 from youden.types import Finding
 

@@ -1,6 +1,6 @@
-"""Find agents that are too similar: clones, duplicates, rings, families and templates.
+"""Find agents that are too similar: duplicates, rings, families and templates.
 
-Two responses to an item are compared as sets of words. A ring shares words that no other agent uses and no prompt
+A ring shares words that no other agent uses and no prompt
 contains, different ones on each item. A family is the value of `meta.family`; a finding about one is not an accusation.
 A template repeats n-grams of words, or has little to do with its items. A template that always uses new words is not
 found if items have no prompts.
@@ -12,155 +12,18 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.sparse import csr_array
-from scipy.spatial.distance import squareform
 
-from youden.pools.checks.checked import Hashes, SampledTexts, format_names, select_ids
+from youden.data.pools.sampled_texts import Hashes, SampledTexts, format_names, select_ids
 from youden.types import Finding, Pool
 from youden.types.finding import Fact
-from youden.types.pool import Bools, Floats, Ids, Positions
-from youden.types.recommendation import MIN_AGENTS_FOR_COPYING
-
-MIN_CLONE_SIMILARITY = 0.65
-"""Minimum Jaccard similarity of words of two responses that count as the same.
-
-Honest agents with the same source stay below it: the median of any pair is at most .46 on SAMSum, .37 on AlpacaEval.
-"""
-
-MIN_EXCESS_SIMILARITY = 0.5
-"""The similarity of such responses must also exceed the item's median similarity m by this fraction of 1 − m.
-
-Otherwise honest translations of one sentence, which share most of their words, would count as the same.
-"""
-
-MIN_CLONE_SHARE = 0.5
-"""Two agents are clones if they give the same response to at least this share of their common items."""
+from youden.types.pool import Bools, Floats, Positions
 
 MIN_DUPLICATE_SHARE = 0.05
 """An agent is reported if at least this share of its responses is identical to another agent's."""
 
 MIN_DUPLICATE_WORDS = 8
 """Minimum number of words, separated by white space, of a duplicate; shorter responses coincide by chance."""
-
-MIN_CLONE_WORDS = 3
-MIN_COMMON_ITEMS = 3
-
-
-def find_clone_clusters(pool: Pool) -> tuple[tuple[str, ...], ...]:
-    """Find clusters of agents that give the same responses, except for some words.
-
-    Parameters
-    ----------
-    pool : Pool
-        Pool to search. About 3,000 responses, to at least 20 random items, are compared.
-
-    Returns
-    -------
-    tuple of tuple of str
-        Ids of the agents of each cluster.
-    """
-    return tuple(finding.agents for finding in find_clones(SampledTexts.from_pool(pool, max_texts=3_000)))
-
-
-def find_clones(sample: SampledTexts) -> Iterator[Finding]:
-    """Find clusters of agents that give the same responses, and yield one finding per cluster.
-
-    Any two agents of a cluster give the same response, except for some words, to at least half of their common items.
-    """
-    n_same, n_compared = _count_same_responses(sample)
-    min_compared = min(MIN_COMMON_ITEMS, len(sample.items))
-    has_enough_items = n_compared >= min_compared
-    has_same_responses = (n_same > 0) & (n_same >= MIN_CLONE_SHARE * n_compared)
-    is_clone_pair = has_enough_items & has_same_responses
-    if not is_clone_pair.any():
-        return
-
-    for members in _cluster_pairs(is_clone_pair):
-        pairs = np.ix_(members, members)
-        share_of_all_pairs = float(n_same[pairs].sum() / max(1, n_compared[pairs].sum()))
-
-        # The sums include the pairs of a member with itself, for which no same responses are counted: n of the n² pairs. Of all
-        # compared items, they have about the fraction 1/n. Leave them out: divide by 1 − 1/n.
-        n_members = len(members)
-        share = share_of_all_pairs * (n_members / (n_members - 1))
-        ids = select_ids(sample.pool.agents, members)
-        yield _make_clone_finding(sample.pool, ids, share=min(share, 1.0))
-
-
-def _cluster_pairs(is_pair: Bools) -> list[Positions]:
-    """Return the clusters of agents of which any two are a pair, from a matrix (n_agents, n_agents)."""
-    # complete linkage: a chain of pairs is not one cluster
-    distances = squareform(~is_pair, checks=False).astype(np.float64)
-    labels = fcluster(linkage(distances, "complete"), 0.5, "distance") - 1
-    sizes = np.bincount(labels)
-    return [np.flatnonzero(labels == cluster) for cluster in np.flatnonzero(sizes > 1)]
-
-
-def _count_same_responses(sample: SampledTexts) -> tuple[Ids, Ids]:
-    """Count, for each pair of agents, the items on which both give the same response.
-
-    Two responses count as the same if the Jaccard similarity of their words reaches the threshold of the item. Thus they may
-    differ in some words. Responses with fewer than `MIN_CLONE_WORDS` words are not compared.
-
-    sample : responses to compare
-
-    Returns two int arrays (n_agents, n_agents): the numbers of items with the same response, which are 0 on the diagonal, and
-    the numbers of items on which the responses of the two agents were compared.
-    """
-    n_agents = sample.pool.n_agents
-    n_same = np.zeros((n_agents, n_agents), dtype=np.int32)
-    n_compared = np.zeros((n_agents, n_agents), dtype=np.int32)
-    for rows, all_similarities in sample.iter_similarities():  # one item after another
-        is_long_enough = sample.n_words[rows] >= MIN_CLONE_WORDS
-        agents = sample.agent_of[rows[is_long_enough]]
-        similarity = all_similarities[np.ix_(is_long_enough, is_long_enough)]
-        is_same = similarity >= _choose_clone_threshold(similarity)
-
-        pairs = np.ix_(agents, agents)
-        n_compared[pairs] += 1
-        n_same[pairs] += is_same
-    np.fill_diagonal(n_same, 0)
-    return n_same, n_compared
-
-
-def _choose_clone_threshold(similarity: Floats) -> float:
-    """Choose the minimum similarity at which two responses to an item count as the same.
-
-    If all responses to the item are similar, for example because they are short, the minimum is higher than usual.
-
-    similarity : float array (n_responses, n_responses), Jaccard similarities of the words of two responses
-    """
-    median = 0.0
-    if len(similarity) > 1:
-        is_off_diagonal = ~np.eye(len(similarity), dtype=np.bool_)
-        median = float(np.median(similarity[is_off_diagonal]))
-    return max(MIN_CLONE_SIMILARITY, median + MIN_EXCESS_SIMILARITY * (1 - median))
-
-
-def _make_clone_finding(pool: Pool, ids: tuple[str, ...], *, share: float) -> Finding:
-    """Make the finding for a cluster of clones, which are agents that give the same responses, except for some words.
-
-    pool : checked pool. If it has few agents, good agents may also agree, so the remedy is to read the responses first.
-    ids : agents of the cluster
-    share : fraction of their common items on which two agents of the cluster give the same response
-    """
-    remedy = "Remove all but one of them, unless you want to study clones."
-    if pool.n_agents < MIN_AGENTS_FOR_COPYING:
-        remedy = (
-            f"Read their responses: among {pool.n_agents} agents, copies cannot be distinguished from good agents that agree. "
-            "If they are copies, remove all but one."
-        )
-    return Finding(
-        "clones",
-        f"{len(ids)} agents give the same responses, except for up to a third of the words, on {share:.0%} of their "
-        f"items: {format_names(ids)}.",
-        "Clones inflate each other's scores: each is a perfect partner of the others, so the scores of all rise by about "
-        "their share of the partners, whatever their responses are.",
-        remedy,
-        agents=ids,
-        facts={"share": share},
-    )
 
 
 def find_duplicates(pool: Pool, *, excluded: frozenset[str]) -> Iterator[Finding]:

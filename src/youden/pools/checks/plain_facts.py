@@ -10,7 +10,8 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
-from youden.pools.checks.checked import format_names, format_subject, select_ids
+from youden.data.pools.sampled_texts import format_names, select_ids
+from youden.pools.checks.checked import format_subject
 from youden.pools.checks.languages import MIN_CLASSIFIED_CHARACTERS
 from youden.pools.checks.repeated import find_unusual_repeats
 from youden.protocol.self_trials import needs_self_trials, suggest_additions

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from youden.pools.checks.checked import format_names, select_ids
+from youden.data.pools.sampled_texts import format_names, select_ids
 from youden.types import Finding, Pool
 from youden.types.pool import Bools, Floats
 

@@ -11,7 +11,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from youden.pools.checks.checked import SampledTexts, format_min_share, format_subject, select_ids
+from youden.data.pools.sampled_texts import SampledTexts, select_ids
+from youden.pools.checks.checked import format_min_share, format_subject
 from youden.types import Finding
 from youden.types.pool import Bools, Floats, Ids, Positions
 

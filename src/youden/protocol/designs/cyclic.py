@@ -112,7 +112,8 @@ class Cyclic(TrialDesign):
     def blocks(self, eligible: Bools, rng: np.random.Generator) -> Iterator[Trials]:
         """Yield the trials of all possible blocks in the order in which `draw` takes them, without block numbers.
 
-        The budget `n_paired` is ignored.
+        The budget `n_paired` is ignored. An item with m eligible agents has at most m − 1 blocks: each agent is compared with the
+        next one in a random order of the agents, with the one after it, and so on.
 
         Parameters
         ----------

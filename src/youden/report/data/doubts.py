@@ -537,11 +537,8 @@ def _check_coalitions(groups: Sequence[GroupLine]) -> Iterator[Finding]:
     if divided_groups:
         sentences.append(f"Agents of {_quote_all(divided_groups)} agree less with each other than with other agents.")
 
-    # mean agreement among the agents outside of the group, and among the agents of the group
-    def is_outside_more_united(group: GroupLine) -> bool:
-        return (group.outside or 0.0) > (group.inside or 0.0)
-
-    less_united_groups = [group.group for group in united_groups if is_outside_more_united(group)]
+    # groups whose agents agree less with each other than the agents outside of the group do
+    less_united_groups = [group.group for group in united_groups if (group.outside or 0.0) > (group.inside or 0.0)]
     if less_united_groups:
         sentences.append(
             f"At present, agents outside {_quote_all(less_united_groups)} agree more with each other than those inside."

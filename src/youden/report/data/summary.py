@@ -22,6 +22,7 @@ from youden.report.data.ranking_tables import (
     read_current_labels,
     select_ranking,
 )
+from youden.text.printable import format_command
 from youden.text.sentences import (
     format_count,
     format_items_compared,
@@ -110,8 +111,8 @@ class Summary:
         Name of the judge; None for an imported run.
     judged_on : str
         Date of the answers, such as "2026-11-25".
-    signature, command : str
-        Signature of the run, and the command that repeats it.
+    signature, command, path : str
+        Signature of the run, the command that repeats it, and the path of the run as a word of a command.
     calibration : str or None
         Result of the calibration of the judge; None if there is none.
     """
@@ -159,6 +160,7 @@ class Summary:
         self.judged_on = _judging_date(folder)
         self.signature = signature.text
         self.command = folder.format_command()
+        self.path = format_command([str(folder.path)])
         self.calibration = folder.calibration
 
     @property

@@ -379,7 +379,9 @@ def _render_preferences_as_markdown(run: Summary) -> str:
     warnings = "\n".join(_format_warnings(run.warnings))
     table = to_markdown(run.table(bar_cells=BAR_CELLS, max_agents=MAX_AGENTS))
     signature = f"<sub>{escape_markdown(run.signature)}</sub>"
-    return "\n\n".join([title, *paragraphs, warnings, table, signature]) + "\n"
+    labels = "\n".join(_format_labels(run)).strip()
+    parts = [title, *paragraphs, warnings, table, labels, signature]
+    return "\n\n".join(filter(None, parts)) + "\n"
 
 
 def write_report(folder: RunFolder) -> Summary:

@@ -1,0 +1,201 @@
+"""Find clones, agents that give the same responses, except for some words, and report them in the warnings of a run.
+
+Two responses to an item are compared as sets of words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from scipy.cluster.hierarchy import fcluster, linkage
+from scipy.spatial.distance import squareform
+
+from youden.data.folder.run_files import PoolSummary
+from youden.data.folder.run_folder import RunFolder
+from youden.data.pools.sampled_texts import SampledTexts, format_names, select_ids
+from youden.errors import YoudenError
+from youden.types import Finding, Plan, Pool
+from youden.types.pool import Bools, Floats, Ids, Positions
+from youden.types.recommendation import MIN_AGENTS_FOR_COPYING
+
+MIN_CLONE_SIMILARITY = 0.65
+"""Minimum Jaccard similarity of words of two responses that count as the same.
+
+Honest agents with the same source stay below it: the median of any pair is at most .46 on SAMSum, .37 on AlpacaEval.
+"""
+
+MIN_EXCESS_SIMILARITY = 0.5
+"""The similarity of such responses must also exceed the item's median similarity m by this fraction of 1 − m.
+
+Otherwise honest translations of one sentence, which share most of their words, would count as the same.
+"""
+
+MIN_CLONE_SHARE = 0.5
+"""Two agents are clones if they give the same response to at least this share of their common items."""
+
+MIN_CLONE_WORDS = 3
+MIN_COMMON_ITEMS = 3
+
+MAX_MEDIAN_RESPONSES = 1_000
+"""Number of responses whose similarities to all responses to the item determine the median similarity of the item."""
+
+MAX_TEXTS_OF_RUN = 3_000
+"""Approximate number of responses that are compared to rank a pool; `youden check` compares more."""
+
+_findings_by_pool: WeakKeyDictionary[Pool, tuple[Finding, ...]] = WeakKeyDictionary()
+"""Results of `find_pool_clones`, because a pool is ranked several times, for example by several judges."""
+
+
+def find_run_clones(
+    folder: RunFolder, pool: PoolSummary, known_clones: Sequence[tuple[str, ...]]
+) -> tuple[Finding, ...]:
+    """Find the clones among the agents of a judged run.
+
+    Parameters
+    ----------
+    folder : RunFolder
+        Folder of the run.
+    pool : PoolSummary
+        Pool at the time of the run.
+    known_clones : sequence of tuple of str
+        Clusters of clones that an earlier fit has found. They are reported if the texts of the pool cannot be read or have
+        changed since the run.
+
+    Returns
+    -------
+    tuple of Finding
+        One finding per cluster, with the ids of its agents.
+    """
+    if folder.has("config.yaml"):
+        with suppress(YoudenError):  # the pool cannot be read
+            texts = folder.read_judged_pool()
+            if texts.digest == pool.digest:
+                return find_pool_clones(texts)
+    n_agents = len(pool.agent_ids)
+    return tuple(_make_clone_finding(ids, n_agents=n_agents) for ids in known_clones)
+
+
+def find_plan_clones(plan: Plan) -> tuple[Finding, ...]:
+    """Find the clones in the pool of a plan. The result is empty if the plan has no pool, or if its pool cannot be read."""
+    with suppress(YoudenError):
+        return find_pool_clones(plan.pool)
+    return ()
+
+
+def find_pool_clones(pool: Pool) -> tuple[Finding, ...]:
+    """Find the clones of a pool, and return one finding per cluster.
+
+    About 3,000 responses are compared, but the responses to at least 20 random items.
+    """
+    findings = _findings_by_pool.get(pool)
+    if findings is None:
+        findings = tuple(find_clones(SampledTexts.from_pool(pool, max_texts=MAX_TEXTS_OF_RUN)))
+        _findings_by_pool[pool] = findings
+    return findings
+
+
+def find_clones(sample: SampledTexts) -> Iterator[Finding]:
+    """Find clusters of agents that give the same responses, and yield one finding per cluster.
+
+    Any two agents of a cluster give the same response, except for some words, to at least half of their common items.
+    """
+    n_same, n_compared = _count_same_responses(sample)
+    min_compared = min(MIN_COMMON_ITEMS, len(sample.items))
+    has_enough_items = n_compared >= min_compared
+    has_same_responses = (n_same > 0) & (n_same >= MIN_CLONE_SHARE * n_compared)
+    is_clone_pair = has_enough_items & has_same_responses
+    if not is_clone_pair.any():
+        return
+
+    for members in _cluster_pairs(is_clone_pair):
+        pairs = np.ix_(members, members)
+        share_of_all_pairs = float(n_same[pairs].sum() / max(1, n_compared[pairs].sum()))
+
+        # All pairs include each of the n members with itself, for which no same responses are counted. They are about 1/n of
+        # all pairs, so the share among pairs of different members is larger by the factor n / (n − 1).
+        share = share_of_all_pairs * (len(members) / (len(members) - 1))
+        ids = select_ids(sample.pool.agents, members)
+        yield _make_clone_finding(ids, n_agents=sample.pool.n_agents, share=min(share, 1.0))
+
+
+def _cluster_pairs(is_pair: Bools) -> list[Positions]:
+    """Return the clusters of agents of which any two are a pair, from a matrix (n_agents, n_agents)."""
+    # complete linkage: a chain of pairs is not one cluster
+    distances = squareform(~is_pair, checks=False).astype(np.float64)
+    labels = fcluster(linkage(distances, "complete"), 0.5, "distance") - 1
+    sizes = np.bincount(labels)
+    return [np.flatnonzero(labels == cluster) for cluster in np.flatnonzero(sizes > 1)]
+
+
+def _count_same_responses(sample: SampledTexts) -> tuple[Ids, Ids]:
+    """Count, for each pair of agents, the items on which both give the same response.
+
+    Two responses count as the same if the Jaccard similarity of their words reaches the threshold of the item. Thus they may
+    differ in some words. Responses with fewer than `MIN_CLONE_WORDS` words are not compared.
+
+    sample : responses to compare
+
+    Returns two int arrays (n_agents, n_agents): the numbers of items with the same response, which are 0 on the diagonal, and
+    the numbers of items on which the responses of the two agents were compared.
+    """
+    n_agents = sample.pool.n_agents
+    n_same = np.zeros((n_agents, n_agents), dtype=np.int32)
+    n_compared = np.zeros((n_agents, n_agents), dtype=np.int32)
+    for rows, all_similarities in sample.iter_similarities():  # one item after another
+        is_long_enough = sample.n_words[rows] >= MIN_CLONE_WORDS
+        agents = sample.agent_of[rows[is_long_enough]]
+        similarity = all_similarities
+        if not is_long_enough.all():
+            similarity = all_similarities[np.ix_(is_long_enough, is_long_enough)]
+        is_same = similarity >= _choose_clone_threshold(similarity)
+
+        # slices are several times faster than positions if all agents are compared, in their order
+        pairs = np.ix_(agents, agents) if len(agents) < n_agents else np.s_[:, :]
+        n_compared[pairs] += 1
+        n_same[pairs] += is_same
+    np.fill_diagonal(n_same, 0)
+    return n_same, n_compared
+
+
+def _choose_clone_threshold(similarity: Floats) -> float:
+    """Choose the minimum similarity at which two responses to an item count as the same.
+
+    If all responses to the item are similar, for example because they are short, the minimum is higher than usual.
+
+    similarity : float array (n_responses, n_responses), Jaccard similarities of the words of two responses
+    """
+    median = 0.0
+    if len(similarity) > 1:
+        rows = similarity[:MAX_MEDIAN_RESPONSES]
+        is_off_diagonal = ~np.eye(*rows.shape, dtype=np.bool_)
+        median = float(np.median(rows[is_off_diagonal]))
+    return max(MIN_CLONE_SIMILARITY, median + MIN_EXCESS_SIMILARITY * (1 - median))
+
+
+def _make_clone_finding(ids: tuple[str, ...], *, n_agents: int, share: float | None = None) -> Finding:
+    """Make the finding for a cluster of clones, which are agents that give the same responses, except for some words.
+
+    ids : agents of the cluster
+    n_agents : number of agents of the pool. If they are few, good agents may also agree, so the remedy is to read the responses
+        first.
+    share : fraction of their common items on which two agents of the cluster give the same response; None if it is unknown
+    """
+    remedy = "Remove all but one of them, unless you want to study clones."
+    if n_agents < MIN_AGENTS_FOR_COPYING:
+        remedy = (
+            f"Read their responses: among {n_agents} agents, copies cannot be distinguished from good agents that agree. "
+            "If they are copies, remove all but one."
+        )
+    fraction = f"at least {MIN_CLONE_SHARE:.0%}" if share is None else f"{share:.0%}"
+    return Finding(
+        "clones",
+        f"{format_names(ids)} give the same responses, except for up to a third of the words, on {fraction} of their items.",
+        "Clones inflate each other's scores: each is a perfect partner of the others, so the scores of all rise by about "
+        "their share of the partners, whatever their responses are.",
+        remedy,
+        agents=ids,
+        facts={"share": share},
+    )
