@@ -219,7 +219,7 @@ def test_the_calibration_of_the_same_judge_is_shown_in_run_report_and_gate(
     assert "calibrate: " not in other_run.err, "another judge"
 
 
-def test_of_several_calibrations_of_a_judge_on_a_pool_the_one_with_most_calls_is_stored(
+def test_the_calibration_with_most_calls_of_a_judge_on_a_pool_is_stored(
     youden: Youden, facts_folder: Path, server: WireServer
 ) -> None:
     write_config(facts_folder / "j.yaml", **wire_judge(server.url))

@@ -26,6 +26,7 @@ from youden.protocol.blocks import get_extensions, plan_after_extensions, restri
 from youden.protocol.extension import add_agents, add_calls, add_items, draw_anchor_trials
 from youden.stats.trials.anchored import effect_scale
 from youden.types import INDEPENDENT, PAIRED, Plan, Verdicts
+from youden.types.facts import ExtensionFacts
 from youden.types.pool import Floats
 from youden.types.trials import ANCHOR, PROBE
 
@@ -257,6 +258,15 @@ def test_a_judge_that_became_more_lenient_is_reported() -> None:
     assert any("its model may have changed" in line for line in describe_extension(facts))
 
 
+@pytest.mark.parametrize(("p_value", "is_reported"), [(0.049, False), (0.009, True)])
+def test_judge_drift_is_reported_at_a_significance_level_of_one_percent(p_value: float, is_reported: bool) -> None:
+    facts = ExtensionFacts(
+        "calls", 918, (), (), (), judge_drift=-0.027, judge_drift_p=p_value, answers_recomputed=False
+    )
+    text = " ".join(describe_extension(facts))
+    assert ("0.027 less often to the new comparisons than its earlier answers" in text) == is_reported
+
+
 @pytest.mark.parametrize(
     ("grow", "slug"),
     [
@@ -285,7 +295,9 @@ def test_the_remedy_for_exhausted_agents_to_focus_on_is_not_to_focus() -> None:
 def test_calls_are_limited_to_all_possible_comparisons() -> None:
     plan = add_calls(first_plan(), calls=100_000)
     assert len(set(comparisons(plan))) == K * (K - 1) * J
-    with pytest.raises(PlanError, match=r"\[extend-exhausted\]"):
+    n_independent = int((plan.trial_type == INDEPENDENT).sum())
+    remedy = rf"No paired comparison is left.*`independent: pooled:{4 * n_independent}`.*\[extend-exhausted\]"
+    with pytest.raises(PlanError, match=remedy):
         add_calls(plan, calls=100)
 
 

@@ -63,9 +63,11 @@ def test_agents_that_cannot_be_ruled_out_as_the_best_are_candidates() -> None:
     result = recommend(OPEN, SIGNAL)
     assert (result.form, result.agents) == ("candidates", tuple("abcdef"))
     assert result.text == (
-        "Candidates: a, b, c, d, e and 1 more. The judge recognizes the responses of a in 61 of 100 comparisons beyond chance, "
+        "Candidates: a, b, c, d, e, f. The judge recognizes the responses of a in 61 of 100 comparisons beyond chance, "
         "those of b in 57; no other agent is better than a by more than 1.2 of 100 comparisons (95% confidence)."
     )
+    many = recommend(replace(OPEN, candidates=tuple("bcdefghijkl")), SIGNAL)
+    assert many.text.startswith("Candidates: a, b, c, d, e, f, g, h, i, j and 2 more. ")
     two = recommend(replace(OPEN, agents=("a", "b"), candidates=("c",)), SIGNAL)
     assert two.text == (
         "Candidates: a, b, c. The judge recognizes the responses of each in at least 57 of 100 comparisons beyond chance; none "
@@ -108,7 +110,7 @@ LENGTH = Finding("length", "It compares lengths.")
 
 
 def test_the_recommendation_is_limited_by_the_quality_of_the_judge() -> None:
-    for choice, names in ((ALONE, "Recommended: a"), (OPEN, "Candidates: a, b, c, d, e and 1 more")):
+    for choice, names in ((ALONE, "Recommended: a"), (OPEN, "Candidates: a, b, c, d, e, f")):
         result = recommend(choice, SIGNAL, warnings=[LEXICAL])
         assert result.text.startswith(f"{names}, by shared words only; use another judge before you decide. The judge")
         assert result.caution == "by shared words only; use another judge before you decide"
@@ -205,6 +207,18 @@ def test_agreement_decides_if_labels_cannot(quality: QualityFacts, reason: str) 
         f"{by_agreement.text} By labels, b has the highest quality, 0.80 [0.70, 0.90], estimated from 30 labels. Agreement "
         f"decides, because {reason}."
     )
+
+
+def test_candidates_whose_ranks_exclude_1_are_named_with_the_reason(tmp_path: Path) -> None:
+    folder = judged(tmp_path / "run", pool=make_pool(8, 24), answers=real_of_many)
+    first, *_, last = folder.read_ranking()
+    assert (first.rank_low, last.rank_low > 1) == (1, True)
+    facts = folder.read_facts()
+    reason = "exclude 1, because candidates are adjusted for multiple comparisons and ranks are not."
+    for candidate, is_stated in ((first, False), (last, True)):
+        folder.write_facts(replace(facts, choice=replace(not_none(facts.choice), candidates=(candidate.agent,))))
+        text = not_none(ReportData(folder).summary.selection_text)
+        assert text.endswith(f" The ranks of {candidate.agent} {reason}") == is_stated
 
 
 @pytest.mark.slow

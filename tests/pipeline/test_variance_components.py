@@ -173,6 +173,7 @@ def test_a_run_reports_its_variance_components_and_commands_for_the_unknown_ones
     output = youden("study", "variance", "demo")
     assert output.code == 0
     assert "Mostly the items" in output.out
+    assert "twice the paired calls on these items narrow it by" in output.out
     assert "youden calibrate demo/config.yaml" in output.out
     refused = youden("study", "aa", "demo")
     assert refused.code == 2

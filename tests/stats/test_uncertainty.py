@@ -168,6 +168,14 @@ def test_agents_that_differ_on_every_item_have_the_interval_of_the_variance() ->
     assert plain <= difference.half_width(0.025) < 1.05 * plain
 
 
+def test_fewer_than_72_items_suffice_if_most_of_them_show_a_small_difference() -> None:
+    plan = cyclic(12, 40, 400)
+    answer = 0.5 + np.random.default_rng(0).choice([-0.1, 0.1], len(plan))
+    difference = estimate_difference(contributions(plan, answer), 0, 1)
+    assert difference.n_items == 40
+    assert difference.half_width(0.025) < 0.05 < 1 - 0.025 ** (1 / 40)
+
+
 def test_a_gate_at_its_margin_rarely_passes_and_covers_the_difference() -> None:
     K, J, rate = 5, 60, 0.05 * 4 / 3
     plan = cyclic(K, J, J)

@@ -112,7 +112,7 @@ def test_a_judge_without_transitivity_gets_a_note(known_answers: CalibrationTria
         assert any("not an equivalence" in line for line in describe_judge(judge, max_calls=300)) == has_note
 
 
-def test_more_calls_are_advised_for_a_server_that_is_nondeterministic_at_temperature_zero(
+def test_more_calls_are_advised_for_a_server_that_is_nondeterministic_at_zero(
     known_answers: CalibrationTrials,
 ) -> None:
     answer = truth(known_answers)

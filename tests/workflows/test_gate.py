@@ -43,7 +43,7 @@ from youden.workflows.gate import (
     gate_run,
 )
 from youden.workflows.gate_answers import DifferenceForecast, make_forecaster, read_answers
-from youden.workflows.gate_text import format_next_command
+from youden.workflows.gate_text import describe_result, format_next_command
 
 POOL = make_pool(8, 60)
 
@@ -280,6 +280,28 @@ def test_items_decide_only_if_extensions_reduce_the_error_of_false_positive_rate
     assert (not_none(result.required.conditional_power) > 0.1) == (independent == "pooled")
 
 
+def test_an_undecided_gate_states_independent_calls_if_the_rates_matter() -> None:
+    difference = ConservativeDifference(0.0, 0.001, 40, 40.0, 0.0, 0.0, rate_variance=0.0002, rate_df=30)
+    no_calls = RemainingVariance(np.empty(0), np.empty(0))
+    numbers = np.empty(0, dtype=np.int64)
+    stated = {}
+    for rate_variance in (0.0002, 0.0001):
+        forecast = DifferenceForecast(difference._replace(rate_variance=rate_variance), numbers, no_calls, numbers)
+        result = evaluate_agent(
+            forecast, GateAnalysis("a0", 1, 0.95), n_compared=1, n_items=40, margin=0.05, usd=None, n_independent=250
+        )
+        stated[rate_variance] = not_none(result.required).independent_calls
+    assert stated == {0.0002: 1000, 0.0001: None}
+
+
+def test_a_wider_margin_than_in_an_earlier_analysis_is_reported(tmp_path: Path) -> None:
+    run = write(tmp_path / "run", world(), calls=2000)
+    for margin, is_wider in ((0.05, False), (0.05, False), (0.1, True), (0.04, False), (0.05, True)):
+        text = render_markdown(gate_run(run, ["a0"], baseline="a1", margin=margin))
+        assert ("Warning: the margin" in text) == is_wider
+    assert "repeat the gate with --margin 0.04" in text
+
+
 def test_conditional_power_uses_the_degrees_of_freedom_after_the_calls() -> None:
     difference = ConservativeDifference(
         0.0, 0.0034, 56, 56.0, 0.0, 0.0034, rate_variance=0.0006, rate_df=2, rates_improve=False
@@ -317,6 +339,9 @@ def test_if_no_calls_on_these_items_decide_the_required_items_are_stated(tmp_pat
         f"power is only {needed.conditional_power:.0%} in the least favourable case. A conditional power of 90% needs about "
         f"{needed.items:,} items" in text
     )
+    row = replace(result.agents[0], required=RequiredCalls(items=500, independent_calls=1000))
+    assert "Every paired comparison on these items has been made." in describe_result(result, row)
+    assert "`independent: pooled:1000`" in describe_result(result, row)
 
 
 def test_fewer_than_six_items_give_no_interval_and_no_analysis(youden: Youden, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ def test_equal_answers_are_the_same_analysis_and_others_the_next_one(tmp_path: P
     ledger = read_ledger(tmp_path / "gates.json")
     for answers, look in ((ONE, 1), (TWO, 2), (ONE, 1), (THREE, 3), (TWO, 2)):
         assert ledger.analysis_number("new", "old", answers=answers) == look
-        ledger = ledger.with_analysis("new", "old", answers=answers)
+        ledger = ledger.with_analysis("new", "old", answers=answers, margin=0.05)
         write_ledger(tmp_path / "gates.json", ledger)
         assert read_ledger(tmp_path / "gates.json") == ledger
     assert ledger.analysis_number("other", "old", answers=THREE) == 1
@@ -26,7 +26,7 @@ def test_equal_answers_are_the_same_analysis_and_others_the_next_one(tmp_path: P
 
 def test_a_gate_continues_with_its_first_inference_target(tmp_path: Path) -> None:
     file = tmp_path / "gates.json"
-    write_ledger(file, read_ledger(file).with_analysis("new", "old", answers=ONE, target="these-items"))
+    write_ledger(file, read_ledger(file).with_analysis("new", "old", answers=ONE, margin=0.05, target="these-items"))
     ledger = read_ledger(file)
     assert ledger.analysis_number("new", "old", answers=TWO, target="these-items") == 2
     for answers in (ONE, TWO):
@@ -42,9 +42,24 @@ def test_equal_analyses_write_the_same_file(tmp_path: Path) -> None:
     for name, order in (("one", looks), ("two", looks[::-1])):
         ledger = GateLedger(analyses=[])
         for agent, answers, target in order:
-            ledger = ledger.with_analysis(agent, "old", answers=answers, target=target)
+            ledger = ledger.with_analysis(agent, "old", answers=answers, margin=0.05, target=target)
         write_ledger(tmp_path / name, ledger)
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+
+
+def test_the_smallest_margin_is_recorded_for_each_quantity(tmp_path: Path) -> None:
+    file = tmp_path / "gates.json"
+    file.write_text(
+        '{"version": 2, "analyses": [{"agent": "new", "baseline": "old", "target": "items-like-these", "answers": []}]}'
+    )
+    ledger = read_ledger(file)
+    assert ledger.get_smallest_margin("new", "old") is None
+    for margin, smallest in ((0.05, 0.05), (0.1, 0.05), (0.02, 0.02)):
+        ledger = ledger.with_analysis("new", "old", answers=ONE, margin=margin)
+        write_ledger(file, ledger)
+        assert read_ledger(file).get_smallest_margin("new", "old") == smallest
+        assert ledger.analysis_number("new", "old", answers=ONE) == 1
+    assert ledger.get_smallest_margin("new", "old", by="quality") is None
 
 
 @pytest.mark.parametrize(

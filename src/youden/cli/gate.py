@@ -102,7 +102,7 @@ def gate_command(
 
     If the result is undecided, the output contains a command that adds enough calls for a decision. The probability of a decision
     is then 90%, whatever the true difference. If more calls are not enough, the output states how many items such a decision
-    needs. With fewer than about 70 items, agents that hardly differ are always undecided.
+    needs.
 
     No request is sent. You can repeat the test after adding calls. Interim analysis m has an alpha of 2.5% / 2^(m−1) per side.
     Over all analyses, the probability of a wrong "worse" is therefore at most 5%, and the probability of a wrong pass is at most

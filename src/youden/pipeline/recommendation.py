@@ -38,7 +38,7 @@ from youden.types.recommendation import (
 
 ALPHA = 0.05
 """Significance level at which abilities count as different; `benchmarks/no_signal.py` measures the size of the test."""
-MAX_NAMED = 5
+MAX_NAMED = 10
 """Maximum number of candidates that a text names; `agents` has all."""
 FAILED_CALIBRATION = "by a judge that failed its calibration (NO-GO)"
 """Clause of a recommendation by a judge that `youden calibrate` rejected on the same pool."""

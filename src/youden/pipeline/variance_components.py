@@ -397,9 +397,9 @@ def _summarize_components(
             f"Mostly too few calls ({share:.0%}): twice as many on these items narrow the interval by {call_gain:.0%}."
         )
 
-    call_effect = "more calls on these items change nothing"
-    if call_gain >= 0.05:
-        call_effect = f"twice the calls on these items narrow it by {call_gain:.0%}"
+    call_effect = f"twice the paired calls on these items narrow it by {call_gain:.0%}"
+    for component in rate_components:
+        call_effect += f", twice the independent calls by {_compute_gain_if_doubled(component):.0%}"
     if largest is item_component:
         n_added = 3 * n_items  # four times as many items halve the interval
         return f"Mostly the items ({share:.0%}): {n_added} more of them halve the interval; {call_effect}."

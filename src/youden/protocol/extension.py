@@ -662,8 +662,8 @@ class _PlanExtender:
         paired = Trials.concat(drawn)
         if len(paired) == 0:
             problem = (
-                "No comparison is left: all blocks of this plan are judged already. Add items or agents, or set an agent to "
-                "focus on, which may have pairs that were not compared."
+                "No paired comparison is left: all blocks of this plan are judged already. Add items or agents, or set an agent "
+                f"to focus on, which may have pairs that were not compared.{self._describe_independent_remedy()}"
             )
             if kind == "calls" and scored:
                 others = ", or add calls without agents to focus on" if has_blocks_in_first_plan(self.plan) else ""
@@ -693,6 +693,16 @@ class _PlanExtender:
             note += f" of {n_requested:,}, because no more are left"
         longer = with_added_trials(plan_of_pool, replace(added, step=step_number))
         return replace(longer, extensions=extensions, notes=(*plan.notes, note))
+
+    def _describe_independent_remedy(self) -> str:
+        """Describe how to add independent trials if no paired comparison is left; empty if the plan does not pool them."""
+        n_independent = int((self.plan.trial_type == INDEPENDENT).sum())
+        if self.plan.independent != "pooled" or not n_independent:
+            return ""
+        return (
+            f" Or run a new config of this pool with `calls: 100%` and `independent: pooled:{4 * n_independent}`, which halves "
+            "the standard errors of the false-positive rates and reuses the stored answers."
+        )
 
     def get_max_block_size(self, scored: tuple[int, ...]) -> int:
         """Return the largest possible number of paired calls in a block of the `scored` agents; () for all agents."""

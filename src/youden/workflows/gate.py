@@ -9,11 +9,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from numbers import Real
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 
-from youden.data.folder.run_files import GATES_FILE, GateLedger, read_ledger, write_ledger
+from youden.data.folder.run_files import GATES_FILE, GateLedger, GateQuantity, read_ledger, write_ledger
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import InputError
 from youden.pipeline.abilities import SELF_RANKING
@@ -42,6 +41,8 @@ from youden.workflows.quality import LabelledAnswers, add_quality_comparison
 MARGIN = 0.05
 _CONDITIONAL_POWER = 0.9
 """Conditional power of the recommended calls; `benchmarks/gate.py` counts how often they do decide."""
+_MIN_RATE_SHARE = 0.1
+"""Share of the false-positive rates in the variance of a difference from which more independent calls are recommended."""
 _ITEM_GRID = np.unique(np.geomspace(MIN_ITEMS, 10**6, 500).astype(np.int64))
 
 
@@ -61,6 +62,9 @@ class RequiredCalls:
         on them; and the conditional power after every comparison on the present items, None if none is left.
     items_at_current_difference : int or None
         Items at which the present difference decides if it does not change.
+    independent_calls : int or None
+        Number of independent calls of a new run that halves the standard errors of the false-positive rates. None if calls
+        on these items are enough, or if the rates account for less than a tenth of the variance of the difference.
     """
 
     calls: int | None = None
@@ -68,6 +72,7 @@ class RequiredCalls:
     items: int | None = None
     conditional_power: float | None = None
     items_at_current_difference: int | None = None
+    independent_calls: int | None = None
 
 
 @dataclass(frozen=True)
@@ -89,6 +94,8 @@ class GateResult:
         two agents.
     required, reason : RequiredCalls or None, str
         Calls that would decide an "undecided" result; reason why nothing can be decided, else empty.
+    smaller_margin : float or None
+        Smallest margin of earlier analyses of the two agents, if it is smaller than the margin of this analysis.
     """
 
     agent: str
@@ -101,6 +108,7 @@ class GateResult:
     n_items: int
     required: RequiredCalls | None
     reason: str = ""
+    smaller_margin: float | None = None
 
 
 @dataclass(frozen=True)
@@ -139,7 +147,7 @@ class Gate:
     choice: ChoiceFacts | None = None
     recommendation: Recommendation | None = None
     calibration: str | None = None
-    by: Literal["ability", "quality"] = "ability"
+    by: GateQuantity = "ability"
     ranking: str = ""
     label_notes: tuple[str, ...] = ()
 
@@ -347,9 +355,13 @@ def gate_run(
     facts = folder.read_facts()
     if not labels:
         rows = [_withdraw_unsupported_outcome(row, facts) for row in rows]
+    by: GateQuantity = "quality" if labels else "ability"
+    rows = [replace(row, smaller_margin=_find_smaller_margin(recorded, row, baseline, margin, by)) for row in rows]
     for row in rows:
         if row.low is not None:
-            recorded = recorded.with_analysis(row.agent, baseline, answers=answers.digest, target=target)
+            recorded = recorded.with_analysis(
+                row.agent, baseline, answers=answers.digest, margin=margin, by=by, target=target
+            )
     write_ledger(path, recorded)
     return Gate(
         folder=str(folder.path),
@@ -364,10 +376,18 @@ def gate_run(
         choice=None if labels else facts.choice,
         recommendation=None if labels else read_recommendation(folder),
         calibration=folder.calibration,
-        by="quality" if labels else "ability",
+        by=by,
         ranking=facts.ranking,
         label_notes=labels.notes if labels else (),
     )
+
+
+def _find_smaller_margin(
+    recorded: GateLedger, row: GateResult, baseline: str, margin: float, by: GateQuantity
+) -> float | None:
+    """Return the smallest margin of earlier analyses of an agent if it is below `margin`, otherwise None."""
+    earlier = recorded.get_smallest_margin(row.agent, baseline, by=by)
+    return earlier if earlier is not None and earlier < margin else None
 
 
 def _evaluate_difference(
@@ -394,6 +414,7 @@ def _evaluate_difference(
         n_items=answers.n_items,
         margin=margin,
         usd=answers.usd_per_call,
+        n_independent=answers.n_independent,
     )
 
 
@@ -504,6 +525,7 @@ def evaluate_agent(
     n_items: int,
     margin: float,
     usd: float | None,
+    n_independent: int = 0,
 ) -> GateResult:
     """Test whether an agent is better, worse or no worse than the baseline at one interim analysis.
 
@@ -524,6 +546,8 @@ def evaluate_agent(
         Largest deficit that counts as no worse, above 0, in the unit of the difference.
     usd : float or None
         Price of a call in USD, None if it is unknown.
+    n_independent : int, default 0
+        Number of independent trials of the run, from which the false-positive rates are estimated.
 
     Returns
     -------
@@ -569,7 +593,9 @@ def evaluate_agent(
     required = None
     if decision.outcome == "undecided":
         next_alpha = alpha_at_analysis(analysis.analysis + 1, n_comparisons=n_compared)
-        required = _compute_required_calls(forecast, n_items=n_items, margin=margin, alpha=next_alpha, usd=usd)
+        required = _compute_required_calls(
+            forecast, n_items=n_items, margin=margin, alpha=next_alpha, usd=usd, n_independent=n_independent
+        )
     return replace(
         result,
         outcome=decision.outcome,
@@ -581,7 +607,13 @@ def evaluate_agent(
 
 
 def _compute_required_calls(
-    forecast: DifferenceForecast, *, n_items: int, margin: float, alpha: float, usd: float | None
+    forecast: DifferenceForecast,
+    *,
+    n_items: int,
+    margin: float,
+    alpha: float,
+    usd: float | None,
+    n_independent: int,
 ) -> RequiredCalls:
     """Compute how many calls the next analysis needs for a decision, or how many items, if no number of calls suffices.
 
@@ -593,6 +625,7 @@ def _compute_required_calls(
     margin : the new agent counts as no worse than the baseline if it is worse by at most this difference
     alpha : type I error rate of the next analysis
     usd : price of a call in USD; None if unknown
+    n_independent : number of independent trials of the run, from which the false-positive rates are estimated
     """
     power_by_calls = _compute_conditional_power(
         forecast.difference, forecast.remaining, forecast.n_items, margin=margin, alpha=alpha
@@ -604,10 +637,14 @@ def _compute_required_calls(
         total_usd = None if usd is None else usd * n_calls
         return RequiredCalls(calls=n_calls, usd=total_usd)
 
+    # a standard error is proportional to 1/√calls, so that four times as many halve it
+    rate_variance = forecast.difference.rate_variance
+    has_relevant_rates = rate_variance > 0 and rate_variance >= _MIN_RATE_SHARE * forecast.difference.total_variance
     return RequiredCalls(
         items=_compute_required_items(forecast, n_items=n_items, margin=margin, alpha=alpha),
         conditional_power=float(power_by_calls.max()) if len(power_by_calls) else None,
         items_at_current_difference=required_n_items(forecast.difference, margin=margin, alpha=alpha),
+        independent_calls=4 * n_independent if n_independent and has_relevant_rates else None,
     )
 
 

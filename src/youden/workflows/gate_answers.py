@@ -48,7 +48,7 @@ from youden.stats.trials.trial_errors import (
     remaining_variance,
 )
 from youden.study.replaying import read_usd_per_call
-from youden.types import PAIRED, Plan, Scores, Verdicts
+from youden.types import INDEPENDENT, PAIRED, Plan, Scores, Verdicts
 from youden.types.pool import Bools, Floats, Positions
 from youden.types.results import Rates
 
@@ -120,6 +120,8 @@ class GateAnswers:
         Whether more calls are an extension of the run, not a new run with a larger budget.
     usd_per_call : float or None
         Price of a call in USD; None if it is unknown.
+    n_independent : int, default 0
+        Number of independent trials of the run; 0 if it was imported.
     quality : callable, optional
         Takes the ids of an agent and of the baseline and a confidence level, and returns a `QualityDifference`. None if the gate
         compares ability.
@@ -135,6 +137,7 @@ class GateAnswers:
     n_calls: int | None
     is_extendable: bool
     usd_per_call: float | None
+    n_independent: int = 0
     quality: Callable[[str, str, float], QualityDifference] | None = None
 
 
@@ -195,6 +198,7 @@ def _read_judged_answers(folder: RunFolder, target: Target) -> GateAnswers:
         n_calls=len(plan),
         is_extendable=_is_extendable(plan),
         usd_per_call=_estimate_usd_per_call(folder, plan),
+        n_independent=int((plan.trial_type == INDEPENDENT).sum()),
     )
 
 

@@ -162,21 +162,28 @@ def _describe_required_items(required: RequiredCalls, *, is_imported: bool) -> s
     required : numbers of items that are needed, and the conditional power if all comparisons on the present items are made
     is_imported : whether the run was imported, so that no calls can be added
 
-    Returns two or three sentences: the reason; the number of items; and the number of items that is enough if the true
+    Returns two to four sentences: the reason; the number of items; the number of independent calls that halves the standard
+    errors of the false-positive rates, if they matter; and the number of items that is enough if the true
     difference equals the estimate, if there is such a number.
     """
     if required.conditional_power is not None:
         reason = (
-            "Even with all possible comparisons on these items, the conditional power is only "
+            "Even with all possible paired comparisons on these items, the conditional power is only "
             f"{required.conditional_power:.0%} in the least favourable case"
         )
     elif is_imported:
         reason = "An imported run cannot be extended"
     else:
-        reason = "Every comparison on these items has been made"
+        reason = "Every paired comparison on these items has been made"
 
     addition = f"about {required.items:,} items" if required.items else "more items or independent trials"
     message = f"{reason}. A conditional power of 90% needs {addition}, or a wider margin."
+    if required.independent_calls is not None:
+        message += (
+            " More independent comparisons on these items also narrow the interval: a new run with `calls: 100%` and "
+            f"`independent: pooled:{required.independent_calls}` halves the standard errors of the false-positive rates and "
+            "reuses the stored answers."
+        )
     if not required.items_at_current_difference:
         return message
 
@@ -252,7 +259,7 @@ def describe_gate(gate: Gate) -> Iterator[str]:
 
 
 def describe_run(gate: Gate) -> tuple[str, ...]:
-    """Describe the run of a gate: the calibration of its judge, and the agents that the run recommends.
+    """Describe the run of a gate: wider margins than before, the calibration of its judge, and the recommended agents.
 
     Parameters
     ----------
@@ -262,10 +269,17 @@ def describe_run(gate: Gate) -> tuple[str, ...]:
     Returns
     -------
     tuple of str
-        The calibration of the judge, if one is stored; the recommendation of the run, if there is one; and the notes on labels.
-        A run of self-trials recommends nothing.
+        A warning for each agent that was tested with a smaller margin before; the calibration of the judge, if one is stored;
+        the recommendation of the run, if there is one; and the notes on labels. A run of self-trials recommends nothing.
     """
-    lines = [gate.calibration] if gate.calibration else []
+    lines = [
+        f"Warning: the margin {gate.margin:g} is wider than that of an earlier analysis of {row.agent} against {gate.baseline}, "
+        f"{row.smaller_margin:g}. A margin must not be chosen by its result: repeat the gate with --margin "
+        f"{row.smaller_margin:g}."
+        for row in gate.agents
+        if row.smaller_margin is not None
+    ]
+    lines += [gate.calibration] if gate.calibration else []
     if gate.recommendation is not None and not gate.is_of_self_consistency:
         lines.append(f"Among all agents of the run, independently of this gate: {gate.recommendation.text}")
     lines += [f"labels: {note}" for note in gate.label_notes]

@@ -333,12 +333,21 @@ class PoolFile(StrictFile):
 GATES_FILE = "gates.json"
 
 
+GateQuantity = Literal["ability", "quality"]
+"""Quantity that a gate compares."""
+
+
 class _Analyses(StrictFile):
-    """Interim analyses of one agent against one baseline; `answers` has the digest of the answers to each, in order."""
+    """Interim analyses of one agent against one baseline.
+
+    `answers` has the digest of the answers to each analysis, in order. `margins` has the smallest margin so far for each
+    quantity that was compared; it is empty in files of earlier versions of youden.
+    """
 
     agent: str
     baseline: str
     target: Target
+    margins: dict[GateQuantity, Annotated[float, Field(gt=0)]] = Field(default_factory=dict)
     answers: list[Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]]
 
 
@@ -399,8 +408,33 @@ class GateLedger(StrictFile):
             return earlier.answers.index(answers) + 1
         return len(earlier.answers) + 1
 
+    def get_smallest_margin(self, agent: str, baseline: str, *, by: GateQuantity = "ability") -> float | None:
+        """Return the smallest margin of the earlier analyses of an agent against a baseline.
+
+        Parameters
+        ----------
+        agent, baseline : str
+            Ids of the agents that are compared.
+        by : {"ability", "quality"}, default "ability"
+            Quantity that is compared, whose unit the margin has.
+
+        Returns
+        -------
+        float or None
+            None if no margin is recorded.
+        """
+        earlier = self._find_analyses(agent, baseline)
+        return None if earlier is None else earlier.margins.get(by)
+
     def with_analysis(
-        self, agent: str, baseline: str, *, answers: str, target: Target = "items-like-these"
+        self,
+        agent: str,
+        baseline: str,
+        *,
+        answers: str,
+        margin: float,
+        by: GateQuantity = "ability",
+        target: Target = "items-like-these",
     ) -> GateLedger:
         """Return a copy of the ledger with a further interim analysis of an agent against a baseline.
 
@@ -409,7 +443,11 @@ class GateLedger(StrictFile):
         agent, baseline : str
             Ids of the agents that are compared.
         answers : str
-            SHA-256 (hex) of the analysed answers. If the ledger already has an analysis of these answers, nothing is added.
+            SHA-256 (hex) of the analysed answers. If the ledger already has an analysis of these answers, no analysis is added.
+        margin : float
+            Margin of the analysis. The ledger keeps the smallest one.
+        by : {"ability", "quality"}, default "ability"
+            Quantity that is compared.
         target : {"items-like-these", "these-items"}, default "items-like-these"
             What the intervals describe: items like those of the run, or exactly these items. Recorded with the first
             analysis of this agent against this baseline, and ignored after it.
@@ -417,17 +455,18 @@ class GateLedger(StrictFile):
         Returns
         -------
         GateLedger
-            A new ledger, or this one if it already contains an analysis of these agents and answers. No file is written; see
-            `write_ledger`.
+            A new ledger. No file is written; see `write_ledger`.
         """
         earlier = self._find_analyses(agent, baseline)
         if earlier is None:
-            first_analysis = _Analyses(agent=agent, baseline=baseline, target=target, answers=[answers])
+            first_analysis = _Analyses(
+                agent=agent, baseline=baseline, target=target, margins={by: margin}, answers=[answers]
+            )
             return GateLedger(analyses=[*self.analyses, first_analysis])
-        if answers in earlier.answers:
-            return self
 
-        extended = earlier.model_copy(update={"answers": [*earlier.answers, answers]})
+        margins = {**earlier.margins, by: min(margin, earlier.margins.get(by, margin))}
+        distinct_answers = list(dict.fromkeys([*earlier.answers, answers]))
+        extended = earlier.model_copy(update={"margins": margins, "answers": distinct_answers})
         other_pairs = [analyses for analyses in self.analyses if analyses is not earlier]
         return GateLedger(analyses=[*other_pairs, extended])
 

@@ -280,6 +280,8 @@ class Summary:
     def selection_text(self) -> str | None:
         """Sentences on the selected agent: its expected regret, and an interval of its ability adjusted for the selection.
 
+        A further sentence names the candidates whose ranks exclude 1.
+
         None if several agents are selected, if agents cannot be compared, if the run recommends nothing, or if the
         recommendation is based on labels.
         """
@@ -295,7 +297,16 @@ class Summary:
         if is_certainly_best:
             return interval
         n_of_100_behind = format_recognition_difference(selection.expected_regret)
-        return f"On average, {selection.agents[0]} is {n_of_100_behind} of 100 comparisons behind the best. {interval}"
+        text = f"On average, {selection.agents[0]} is {n_of_100_behind} of 100 comparisons behind the best. {interval}"
+        ranked_below_first = [
+            row.agent for row in self.ranking if row.agent in selection.candidates and row.rank_low > 1
+        ]
+        if not ranked_below_first:
+            return text
+        return (
+            f"{text} The ranks of {', '.join(ranked_below_first)} exclude 1, because candidates are adjusted for multiple "
+            "comparisons and ranks are not."
+        )
 
     def _format_adjusted_interval(self, selection: ChoiceFacts) -> str:
         """Format a sentence with the confidence interval of the ability of the one selected agent.
