@@ -28,13 +28,13 @@ def make_pool_with_copy(n_agents: int = 5) -> Pool:
 
 
 @pytest.fixture
-def pool() -> Pool:
+def pool_with_copy() -> Pool:
     return make_pool_with_copy()
 
 
 @pytest.fixture
-def checked(pool: Pool) -> Finding:
-    (finding,) = (finding for finding in check_pool(pool).findings if finding.slug == "clones")
+def checked(pool_with_copy: Pool) -> Finding:
+    (finding,) = (finding for finding in check_pool(pool_with_copy).findings if finding.slug == "clones")
     assert finding.message == (
         "'a0', 'a1' give the same responses, except for up to a third of the words, on 100% of their items."
     )
@@ -42,24 +42,24 @@ def checked(pool: Pool) -> Finding:
 
 
 @pytest.mark.parametrize("question", ["information", "preference"])
-def test_rank_reports_clones(pool: Pool, checked: Finding, question: str) -> None:
-    plan = make_plan(pool, question=question)  # type: ignore[arg-type]
+def test_rank_reports_clones(pool_with_copy: Pool, checked: Finding, question: str) -> None:
+    plan = make_plan(pool_with_copy, question=question)  # type: ignore[arg-type]
     answers = np.random.default_rng(0).random(len(plan)).round()
     assert rank(answer_with(plan, answers)).attrs["warnings"][0] == checked
 
 
-def test_a_run_and_its_report_show_clones(tmp_path: Path, pool: Pool, checked: Finding) -> None:
-    folder = judged(tmp_path / "run", pool=pool)
+def test_a_run_and_its_report_show_clones(tmp_path: Path, pool_with_copy: Pool, checked: Finding) -> None:
+    folder = judged(tmp_path / "run", pool=pool_with_copy)
     assert folder.read_facts().warnings[0] == checked
     assert folder.fit_settings.rules.clones == (("a0", "a1"),)
     lines = {group.about: [line.short for line in group.lines] for group in ReportData(folder).groups}
     assert checked.message.removesuffix(".") in lines["pool"]
 
 
-def test_a_run_that_asks_for_preferences_shows_clones(tmp_path: Path, pool: Pool, checked: Finding) -> None:
+def test_a_run_that_asks_for_preferences_shows_clones(tmp_path: Path, pool_with_copy: Pool, checked: Finding) -> None:
     folder = judged(
         tmp_path / "run",
-        pool=pool,
+        pool=pool_with_copy,
         answers=lambda plan: np.arange(len(plan)) % 3 / 2,
         question="preference",
         design="cyclic",
@@ -68,8 +68,8 @@ def test_a_run_that_asks_for_preferences_shows_clones(tmp_path: Path, pool: Pool
     assert folder.read_facts().warnings[0] == checked
 
 
-def test_a_fit_without_the_texts_reports_the_clones_of_the_first_fit(tmp_path: Path, pool: Pool) -> None:
-    folder = judged(tmp_path / "run", pool=pool)
+def test_a_fit_without_the_texts_reports_the_clones_of_the_first_fit(tmp_path: Path, pool_with_copy: Pool) -> None:
+    folder = judged(tmp_path / "run", pool=pool_with_copy)
     shutil.rmtree(tmp_path / "run-pool")
     fit_run(folder)
     clones = folder.read_facts().warnings[0]
