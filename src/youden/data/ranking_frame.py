@@ -8,7 +8,7 @@ import pandas as pd
 
 
 class RankingFrame(pd.DataFrame):
-    """DataFrame whose `attrs` are not written to files: pandas would convert them to JSON, which has no such objects."""
+    """DataFrame whose `attrs` are not written to files: pandas writes `attrs` as JSON, which cannot hold objects of youden."""
 
     @property
     def _constructor(self) -> type[RankingFrame]:

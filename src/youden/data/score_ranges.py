@@ -29,8 +29,8 @@ _POSSIBLE_LOSS = re.compile(
     r"|contamination|stereotypes?|invalid|failures?|timeouts?|distance|divergence|kl|ter)(_(score|rate))?"
 )
 """Normalized names of scores of which lower values are often better."""
-_DOWN_ARROWS = "↓⬇⇩▼🔽"
-_ARROW = re.compile(rf"\(?[{''.join(_DOWN_ARROWS)}]\uFE0F?\)?")
+_ARROW = re.compile(r"\(?[↓⬇⇩▼🔽]\uFE0F?\)?")
+"""Arrow in a name that says that lower values are better, as in "WER (↓)"."""
 _EXTREME = re.compile(r"(best|worst|max(imum)?|min(imum)?|highest|lowest)(_.*)?")
 """Normalized names of columns that may contain the highest or lowest of other scores."""
 _MAX_SCORE = 1e100
@@ -122,7 +122,7 @@ def describe_reversal(name: str, values: Floats) -> str:
     name : str
         Name of the loss.
     values : float array (n_values,)
-        Its values; NaN or infinite without a number.
+        Its values; NaN and infinite values are ignored.
 
     Returns
     -------

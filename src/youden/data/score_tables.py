@@ -555,7 +555,8 @@ class _TableReader:
     def omit_row_ids(self, item_columns: list[str], model_columns: Sequence[str]) -> list[str]:
         """Leave out columns that number rows by their name, or have another value in each row, so that models share items.
 
-        They stay if the other columns do not distinguish the rows of a model. If all columns are left out, each row is a model.
+        If the other columns do not distinguish the rows of a model, all columns are kept. If all columns are left out, each row
+        is a model.
 
         item_columns : columns that may identify the items
         model_columns : columns with the names of the models
@@ -608,9 +609,9 @@ class _TableReader:
         """List the columns that may contain scores.
 
         Numbers that are not scores, such as ranks, averages and prices, are left out. In a wide table, a column is also left out
-        if it equals the mean or the sum of the other columns. If the rows are items, columns that describe items are left out. If
-        exactly one column of a long table has a usual name, such as "score", and no missing value, the list contains only this
-        column.
+        if it equals the mean or the sum of the other columns. If the rows are items, columns that describe items are left out,
+        unless fewer than two columns would remain: a table has the scores of at least two models. If exactly one column of a
+        long table has a usual name, such as "score", and no missing value, the list contains only this column.
 
         name_columns : columns that name models and items, which have no scores
         is_long : whether the table has one row per model and item; otherwise its columns of scores are models or items
@@ -618,8 +619,7 @@ class _TableReader:
         statistics = find_statistics(list(self.columns))
         number_columns = [name for name in self.numeric if name not in name_columns and name not in statistics]
         candidates = [name for name in number_columns if not self.holds_no_scores(name)]
-        has_models = any(map(is_model_name, name_columns)) or "model" in self.given
-        if not has_models:
+        if not self.has_rows_of_models(name_columns):
             models = [name for name in candidates if not _describes_item(name)]
             candidates = models if len(models) > 1 else candidates
         if not candidates:
@@ -648,8 +648,7 @@ class _TableReader:
 
         Raises: ImportFormatError [scores-columns] if there are fewer than two columns of scores, or if one has a general name.
         """
-        rows_are_models = "model" in self.given or any(map(is_model_name, name_columns))
-        if len(score_columns) == 1 and not rows_are_models:
+        if len(score_columns) == 1 and not self.has_rows_of_models(name_columns):
             problem = f"it has the scores of one model: got one column of scores, {score_columns[0]!r}, and no column of models."
             remedy = "Pass one file per model, at least two, or add a column `model` with at least two models."
             raise import_error(self.source, f"{problem} {remedy}", slug="scores-columns")
@@ -696,6 +695,10 @@ class _TableReader:
         """
         other_columns = [name for name in self.columns if name not in (*score_columns, *name_columns)]
         return [name for name in other_columns if normalize_name(name) in _METRICS]
+
+    def has_rows_of_models(self, name_columns: Sequence[str]) -> bool:
+        """Return whether a column names the model of each row: the user set it, or its name says so."""
+        return "model" in self.given or any(map(is_model_name, name_columns))
 
     def holds_no_scores(self, name: str) -> bool:
         """Return whether a column holds ranks, row numbers, ids, or other numbers that are not scores."""

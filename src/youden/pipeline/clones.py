@@ -1,4 +1,4 @@
-"""Find clones, agents that give the same responses, except for some words, and report them in the warnings of a run.
+"""Find clones and report them in the warnings of a run. Clones are agents that give the same responses, except for some words.
 
 Two responses to an item are compared as sets of words.
 """
@@ -88,7 +88,7 @@ def find_plan_clones(plan: Plan) -> tuple[Finding, ...]:
 def find_pool_clones(pool: Pool) -> tuple[Finding, ...]:
     """Find the clones of a pool, and return one finding per cluster.
 
-    About 3,000 responses are compared, but the responses to at least 20 random items.
+    The responses to a random sample of items are compared: about 3,000 responses, but at least 20 items.
     """
     findings = _findings_by_pool.get(pool)
     if findings is None:
@@ -114,8 +114,8 @@ def find_clones(sample: SampledTexts) -> Iterator[Finding]:
         pairs = np.ix_(members, members)
         share_of_all_pairs = float(n_same[pairs].sum() / max(1, n_compared[pairs].sum()))
 
-        # All pairs include each of the n members with itself, for which no same responses are counted. They are about 1/n of
-        # all pairs, so the share among pairs of different members is larger by the factor n / (n − 1).
+        # The pairs of a member with itself count in `n_compared`, but not in `n_same`. They are about 1/n of all pairs of the n
+        # members, so the share among pairs of different members is larger by the factor n / (n − 1).
         share = share_of_all_pairs * (len(members) / (len(members) - 1))
         ids = select_ids(sample.pool.agents, members)
         yield _make_clone_finding(ids, n_agents=sample.pool.n_agents, share=min(share, 1.0))

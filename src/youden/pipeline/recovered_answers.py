@@ -89,7 +89,8 @@ def keep_saved_costs(verdicts: Verdicts, folder: RunFolder, judge: JudgeConfig) 
     Returns
     -------
     Verdicts
-        `verdicts` with the saved cost, tokens and duration of each request whose cost is 0 in `verdicts` but not in the folder.
+        `verdicts` with the saved cost, tokens and duration of each request whose cost is 0 in `verdicts` but not in the folder,
+        and with the saved cost of the calibration if that of `verdicts` is 0.
     """
     saved = None if judge.judges else _read_reusable_verdicts(folder, judge)
     if saved is None or saved.usd is None or saved.request_hash is None:

@@ -192,7 +192,7 @@ def calibrate(calibration: Calibration, options: JudgingOptions | None = None) -
     -------
     tuple of CalibratedJudge
         Error rates, costs and decision of each judge. They are also stored in `calibrations.json`, in the parent folder of
-        the run, unless it has a calibration of the same judge and pool with more calls.
+        the run, unless a more precise calibration of the same judge and pool is stored there.
 
     Raises
     ------

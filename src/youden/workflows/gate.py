@@ -42,7 +42,10 @@ MARGIN = 0.05
 _CONDITIONAL_POWER = 0.9
 """Conditional power of the recommended calls; `benchmarks/gate.py` counts how often they do decide."""
 _MIN_RATE_SHARE = 0.1
-"""Share of the false-positive rates in the variance of a difference from which more independent calls are recommended."""
+"""Share of the false-positive rates in the variance of a difference from which more independent calls are recommended.
+
+Below it, halving the standard errors of the rates narrows the interval by less than 4%.
+"""
 _ITEM_GRID = np.unique(np.geomspace(MIN_ITEMS, 10**6, 500).astype(np.int64))
 
 

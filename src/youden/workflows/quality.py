@@ -102,8 +102,8 @@ def read_answers(
         Paths of tables of labels, or a data frame with the columns agent, item and a label. Labels of agents that are not in
         the run are ignored, with a note, but each file must label at least one agent of the run.
     label : str, optional
-        Column of the label, if the tables have several. A table whose only column of labels is `label` need not have it, if
-        another table has it. Default for a DataFrame: "label".
+        Column of the label, if the tables have several. If one table has this column, other tables may have "label" as their
+        only column of labels, which is then read. Default for a DataFrame: "label".
     scale : (float, float), default (0, 1)
         Lowest and highest possible label. Labels are checked against it, but not rescaled.
 

@@ -388,8 +388,8 @@ def is_detected(attack: AttackResult) -> bool:
 NOTES = (
     "Columns by ranking: rank of the best planted agent, 1 = best, without the base agent. others move: mean (and largest) "
     "change of rank among the other agents. check: findings about planted agents, and other agents that are flagged only with "
-    "the attack. alarm: the judge answers that their texts on unrelated items have the same source. new trials: "
-    "trials of planted agents; trials with the same texts need only one call. Planted agents have no family."
+    "the attack. alarm: the judge answers that texts of planted agents on unrelated items have the same source. new "
+    "trials: trials of planted agents; trials with the same texts need only one call. Planted agents have no family."
 )
 
 

@@ -264,9 +264,10 @@ class _RoleSearch(WideTableSearch):
     def can_name_agents(self, name: str) -> bool:
         """Return whether the values of a column can be names of agents.
 
-        There may be at most 500 different values, each must be short, and each must occur in at least two rows on average. The
-        result is False if the values are e-mail addresses, URLs or UUIDs, or if the name of the column suggests groups of items,
-        such as "category". The name of a run, such as "dataset_run_name", may nevertheless name agents.
+        There may be at most 500 different values, each must be short, and a value must occur in at least two rows on average,
+        unless there is only one value. The result is False if the values are e-mail addresses, URLs or UUIDs, or if the name
+        of the column suggests groups of items, such as "category". The name of a run, such as "dataset_run_name", may
+        nevertheless name agents.
         """
         column = self.table[name]
         words = split_into_words(name)
@@ -377,7 +378,7 @@ class _RoleSearch(WideTableSearch):
         return 0 if are_categories else self.table.count_shared_cells(agents, item)
 
     def may_be_categories(self, agents: Sequence[str], item: str) -> bool:
-        """Return whether no column is named like agents or items, although the table seems to have other items.
+        """Return whether nothing shows that the columns are agents and items, although the table seems to have other items.
 
         Other items are columns whose names suggest ids or prompts, or rows that differ in several columns of prose.
 

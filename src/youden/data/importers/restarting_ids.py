@@ -126,10 +126,10 @@ def _with_repeat_column(roles: Roles, table: TableColumns) -> Roles:
 
 
 def has_repeats_in_rows(roles: Roles, rows: Sequence[Row]) -> bool:
-    """Return whether rows of one agent and item are repeats, although no column numbers them, so that equal ones are kept, too.
+    """Return whether the rows of an agent and an item are repeats, although no column numbers them.
 
-    This is assumed if at least half of the cells (an agent and an item) have several rows, and the rows of a cell have different
-    responses at least once. Otherwise, rows with equal responses may be copies.
+    This is assumed if at least half of the cells (an agent and an item) have several rows, and at least one cell has different
+    responses. Equal responses of a cell are then kept. Otherwise, they may be copies of one row.
     """
     item = roles.columns.get("item", roles.columns.get("prompt"))
     text_columns = roles.agent_columns or (roles.columns["text"],)
@@ -325,6 +325,7 @@ def _check_prompts_identify_items(roles: Roles, table: TableColumns, *, location
         return
 
     for name in roles.unused:
+        # rows of different sessions may be turns of different conversations, and thus different items
         is_information = infer_role(name) == "about" or (_REPEAT_WORDS - {"session"}) & split_into_words(name)
         if (
             not is_information

@@ -68,7 +68,11 @@ _NEGATION = re.compile(
     r"""[ \t"“'‘*_]+\Z""",
     re.IGNORECASE,
 )
-"""End of a line that negates the next word, such as "they are not the"; there is no other punctuation in between."""
+"""End of a line that negates the next word, such as "they are not the".
+
+There may be up to five words between "not" and the next word. The negation ends at a word such as "but", and at punctuation other
+than quotation marks and emphasis.
+"""
 _MAX_CHARACTERS_BEFORE = 100
 """Number of characters before a label that are examined."""
 
@@ -105,9 +109,10 @@ def _get_text_before(match: re.Match[str]) -> str:
 def _may_be_answer(label: str, match: re.Match[str]) -> bool:
     """Return whether an occurrence of a label in a text may be the judge's answer.
 
-    It is not if a word before it in the line negates it, as in "they are not the same". A label such as NO is not negated by a
-    word before it: "They do not match NO". A label that is also an ordinary English word is not an answer if the sentence
-    continues as in "no doubt" or "A hard question", unless the label is in capitals.
+    A label is not an answer if a word before it in the line negates it, as in "they are not the same". A label such as NO is not
+    negated by a word before it: "They do not match NO". A label that is also an ordinary English word is not an answer if the
+    sentence continues as in "no doubt" or "A hard question". A label in capitals is the label, as in "NO doubt", but a single
+    letter at the beginning of a sentence is always a capital, so that it may still be a word.
     """
     text_before = _get_text_before(match)
     first_word, *_ = label.casefold().split()
@@ -180,7 +185,10 @@ def _normalize_characters(text: str) -> str:
 
 
 def _is_combining_mark(text: str, position: int) -> bool:
-    """Return whether a character continues a word although `\\w` does not match it, as vowel and tone signs do."""
+    """Return whether a character continues a word although `\\w` does not match it, as vowel and tone signs do.
+
+    Variation selectors (U+FE00 to U+FE0F) only choose the style of the character before them, such as an emoji.
+    """
     character = text[position : position + 1] or " "
     return unicodedata.category(character).startswith("M") and not "\ufe00" <= character <= "\ufe0f"
 

@@ -174,6 +174,7 @@ def as_reals(array: ArrayLike, *, noun: str) -> RealColumn:
     if values.dtype in (np.float32, np.float64):
         return values
     try:
+        # an unsafe conversion of complex numbers would drop their imaginary parts; a safe one is refused
         return values.astype(np.float64, casting="unsafe" if values.dtype.kind != "c" else "safe")
     except (TypeError, ValueError) as error:
         raise StatisticsError(
