@@ -143,7 +143,7 @@ def test_another_extension_is_refused_until_the_first_one_is_completed(
         if when == "asking":
             stop_after(reset_server, 25)
         else:
-            patch.setattr("youden.workflows.extend.fit_with_clones", write_number(1, fails=KeyboardInterrupt()))
+            patch.setattr("youden.workflows.extend.fit_run", write_number(1, fails=KeyboardInterrupt()))
         assert youden(*first).code != 0
     reset_server.behave, asked = well_behaved, reset_server.n_requests
     for kind, *words in (("calls", "30"), ("agents", "new"), ("items", "items"), ("best", "--calls", "60")):

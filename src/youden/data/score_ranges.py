@@ -130,7 +130,7 @@ def describe_reversal(name: str, values: Floats) -> str:
         A clause that begins with a comma, with an example such as "1 - WER". It is empty if a value exceeds 100, because the
         highest possible value is then unknown.
     """
-    largest = values[np.isfinite(values)].max()
+    largest = values[np.isfinite(values)].max(initial=0.0)
     if largest > 100:
         return ""
     highest = 1 if largest <= 1 else 100
