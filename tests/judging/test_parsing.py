@@ -292,11 +292,11 @@ def test_labels_of_any_form_are_parsed(labels: tuple[str, ...], text: str, label
         (("FIRST", "SECOND", "TIE"), ["At first glance, both are equal"]),
     ],
 )
-def test_a_negated_label_or_an_ordinary_word_is_no_answer(labels: tuple[str, ...], texts: list[str]) -> None:
+def test_a_negated_label_or_an_ordinary_word_is_not_an_answer(labels: tuple[str, ...], texts: list[str]) -> None:
     assert {text: find_label(text, labels) for text in texts} == dict.fromkeys(texts)
 
 
-def test_a_long_reply_without_an_answer_is_parsed_quickly() -> None:
+def test_a_long_reply_without_an_answer_is_missing() -> None:
     text = f"not {'_ ' * 200}. {'This is a hard question. ' * 20_000}"
     assert find_label(text, ("A", "B", "TIE")) is None
     assert find_label(text.replace("a hard", "no hard"), ("YES", "NO")) is None

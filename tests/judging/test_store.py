@@ -130,7 +130,7 @@ def test_the_code_of_an_sqlite_error_decides_its_slug(code: int, slug: str) -> N
     assert make_store_error("v.db", error).slug == slug
 
 
-def test_a_full_disk_of_the_file_system_is_no_damaged_store() -> None:
+def test_a_full_disk_of_the_file_system_is_reported_as_such() -> None:
     error = OSError(errno.ENOSPC, "No space left on device", "v.db")
     assert make_store_error("v.db", error).slug == "store-full"
 

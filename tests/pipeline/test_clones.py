@@ -19,17 +19,12 @@ from youden.report.data.report import ReportData
 from youden.types import Finding, Pool
 
 
-def make_pool_with_copy(n_agents: int = 5) -> Pool:
-    """Make a pool in which each agent uses words of its own, except that a1 copies a0."""
-    pool = make_pool(n_agents, 8)
-    texts = [[" ".join(f"w{i}-{j}-{k}" for k in range(9)) for j in range(8)] for i in range(n_agents)]
-    texts[1] = texts[0]
-    return replace(pool, texts=np.array(texts, dtype=object))
-
-
 @pytest.fixture
 def pool_with_copy() -> Pool:
-    return make_pool_with_copy()
+    """Make a pool in which no two agents have a common word, except that a1 copies a0."""
+    texts = [[" ".join(f"w{i}-{j}-{k}" for k in range(9)) for j in range(8)] for i in range(5)]
+    texts[1] = texts[0]
+    return replace(make_pool(5, 8), texts=np.array(texts, dtype=object))
 
 
 @pytest.fixture

@@ -265,7 +265,7 @@ def test_with_more_items_than_blocks_no_item_repeats_and_partners_are_balanced()
     assert pairs.max() == 1
 
 
-def test_a_budget_that_is_no_multiple_of_a_block_is_no_limit_of_the_pool() -> None:
+def test_a_budget_between_two_numbers_of_blocks_is_not_a_limit_of_the_pool() -> None:
     plan = make_plan(make_pool(9, 14), calls=44)
     assert len(plan) == 40  # another block would have 9 calls
     assert not any("has only" in note for note in plan.notes)

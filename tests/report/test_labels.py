@@ -97,7 +97,7 @@ def test_rows_without_a_number_or_name_are_no_labels(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
-def test_the_index_of_a_table_saved_by_pandas_is_no_label(tmp_path: Path, suffix: str) -> None:
+def test_the_index_of_a_table_saved_by_pandas_is_not_a_label(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"labels.{suffix}"
     frame = pd.DataFrame({"agent": ["b", "a"], "acc": [0.5, 1]}, index=[7, 2])
     if suffix == "csv":

@@ -115,7 +115,7 @@ def test_differences_of_small_numbers_do_not_overflow() -> None:
     ],
     ids=lambda values: type(values).__name__,
 )
-def test_values_that_are_no_real_numbers_are_refused(values: object) -> None:
+def test_values_that_are_not_real_numbers_are_refused(values: object) -> None:
     with pytest.raises(StatisticsError, match=r"arrays of real numbers: got .*\[array-numbers\]"):
         untyped(stats.spearman)(values, [3, 1, 2])
 
@@ -128,7 +128,7 @@ def test_missing_values_of_pandas_and_python_count_as_nan() -> None:
 
 @pytest.mark.parametrize("name", ["fit_preferences", "fit_bradley_terry"])
 @pytest.mark.parametrize("agent", [3, -1, 0.5, 1])
-def test_agents_that_are_no_positions_or_compared_with_themselves_are_refused(name: str, agent: float) -> None:
+def test_wrong_positions_and_trials_of_an_agent_with_itself_are_refused(name: str, agent: float) -> None:
     first, second = np.array([0, 1, agent] * 8), np.array([1, 2, 1] * 8)
     item = {"item": np.arange(24)} if name == "fit_preferences" else {}
     with pytest.raises(StatisticsError, match=r"\[trial-position\]"):

@@ -53,7 +53,7 @@ def test_reorder_moves_sentences_and_keeps_all() -> None:
 
 
 @pytest.mark.parametrize("separator", ["\x1c", "\x1d", "\x1e", "\x1f", "\x85", "\u2028"])
-def test_separators_of_lines_and_records_are_no_words(separator: str) -> None:
+def test_separators_of_lines_and_records_are_not_words(separator: str) -> None:
     text = f"ក{separator}"
     assert split_pieces(text) == ["ក"]
     assert {apply_steps(text, [Step("omit")], np.random.default_rng(seed)) for seed in range(9)} == {"ក"}

@@ -134,7 +134,7 @@ def test_the_response_to_label_is_drawn_from_all_repeats(youden: Youden, tmp_pat
     tables = [choose_to_label(RunFolder(Path("repeats")), 60, tmp_path / f"{n}.csv", seed=7) for n in range(2)]
     assert tables[0].table.read_bytes() == tables[1].table.read_bytes()
     key = {record["id"]: record for record in json.loads(tables[0].key.read_text(encoding="utf-8"))["answers"]}
-    shown = {record["id"]: 0 for record in key.values()}
+    shown: dict[str, int] = {}
     for row in pd.read_csv(tables[0].table).to_dict("records"):
         record = key[row["id"]]
         assert row["text"] == f"text {record['agent']} {record['item']} {record['repeat']}"
