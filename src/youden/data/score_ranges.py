@@ -1,36 +1,19 @@
-"""Determine the range of the scores of a table, and check their direction and unit."""
+"""Determine the range of the scores of a table, check their unit, and find averages and totals by their values."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from youden.data.importers.column_names import normalize_name
 from youden.data.importers.foreign_files import import_error
-from youden.data.pools.spool import format_excerpt
 from youden.text.sentences import format_count
 from youden.types.pool import Bools, Floats, Positions
 
 _RANGES = ((0.0, 1.0), (-1.0, 1.0), (0.0, 10.0), (0.0, 100.0))
 """Ranges of scores. The first that contains all scores is assumed."""
-_LOSS = re.compile(
-    r"(?!(.*_)?(1|100|inverse|neg|negative|no|non|win)_)"  # such as "1 - WER" and "neg_log_loss"
-    r"(?!(.*_)?(weight|hair|hearing|memory|vision|bone|blood|heat|and)_loss)"  # topics of questions
-    r"((.*_)?lower_(is_)?better(_.*)?|errors?|(wer|cer|ppl|perplexity|rmse|ece)_.*"
-    r"|(.*_)?(loss|nll|perplexity|ppl|bits_per_byte|bpb|wer|cer|eer|ece|mae|mse|rmse|mape|fid|lpips|brier(_score)?|fpr|fnr"
-    r"|(calibration|absolute|squared|percentage|prediction|relative)_error"
-    r"|(error|hallucination|failure|miss|false_positive|false_negative|false_alarm)_rate))"
-)
-"""Normalized names of losses and error rates, of which lower values are better."""
-_POSSIBLE_LOSS = re.compile(
-    r"(.*_)?(toxicity|toxic|bias|(over_?)?refusals?|hallucinations?|harmful(ness)?|jailbreaks?|attack_success|asr|violations?"
-    r"|contamination|stereotypes?|invalid|failures?|timeouts?|distance|divergence|kl|ter)(_(score|rate))?"
-)
-"""Normalized names of scores of which lower values are often better."""
-_ARROW = re.compile(r"\(?[↓⬇⇩▼🔽]\uFE0F?\)?")
-"""Arrow in a name that says that lower values are better, as in "WER (↓)"."""
 _EXTREME = re.compile(r"(best|worst|max(imum)?|min(imum)?|highest|lowest)(_.*)?")
 """Normalized names of columns that may contain the highest or lowest of other scores."""
 _MAX_SCORE = 1e100
@@ -91,99 +74,6 @@ def _find_usual_range(lowest: float, highest: float) -> tuple[float, float]:
         if low <= lowest and highest <= high:
             return low, high
     return lowest, highest
-
-
-def is_loss(name: str, values: Floats) -> bool:
-    """Return whether lower values of a column seem to be better.
-
-    Parameters
-    ----------
-    name : str
-        Name of the column.
-    values : float array (n_rows,)
-        Its values; NaN if missing.
-
-    Returns
-    -------
-    bool
-        True if the column has the name of a loss or of an error rate, or a sign such as ↓, and at least one positive value. If a
-        loss has no positive value, its sign was probably changed, so that higher values are better.
-    """
-    has_arrow = _ARROW.search(name) is not None
-    has_name_of_loss = has_arrow or _LOSS.fullmatch(normalize_name(name)) is not None
-    return has_name_of_loss and bool((values > 0).any())
-
-
-def describe_reversal(name: str, values: Floats) -> str:
-    """Describe how to replace a loss by a score of which higher values are better.
-
-    Parameters
-    ----------
-    name : str
-        Name of the loss.
-    values : float array (n_values,)
-        Its values; NaN and infinite values are ignored.
-
-    Returns
-    -------
-    str
-        A clause that begins with a comma, with an example such as "1 - WER". It is empty if a value exceeds 100, because the
-        highest possible value is then unknown.
-    """
-    largest = values[np.isfinite(values)].max(initial=0.0)
-    if largest > 100:
-        return ""
-    highest = 1 if largest <= 1 else 100
-    example = format_excerpt(f"{highest} - {_ARROW.sub('', name).strip()}")
-    return f", or subtract it from its highest possible value and rename it, such as {example}"
-
-
-def find_possible_losses(names: Iterable[str]) -> list[str]:
-    """Find the names of metrics of which lower values are often better, but not always, such as "toxicity".
-
-    Parameters
-    ----------
-    names : iterable of str
-        Names of columns or items.
-
-    Returns
-    -------
-    list of str
-        The names that are found, in the same order.
-    """
-    return [name for name in names if _POSSIBLE_LOSS.fullmatch(normalize_name(name))]
-
-
-def find_loss_items(item_ids: Sequence[str], score: Floats) -> list[str]:
-    """Find the items that are metrics of which lower values are better, such as an error rate.
-
-    The name of the item decides (`is_loss`). Three kinds of items are never returned:
-
-    - The items of a table with more than 100 items, because these are usually tasks and not metrics.
-    - An item whose positive scores are all 1, because it is probably a task that a model passes or fails.
-    - An item without positive scores, because the sign of the loss was probably changed.
-
-    Parameters
-    ----------
-    item_ids : sequence of str
-        Ids of the items.
-    score : float array (n_models, n_items)
-        Scores; NaN if missing.
-
-    Returns
-    -------
-    list of str
-        Ids of the items for which lower scores seem to be better.
-    """
-    if len(item_ids) > MAX_METRICS:
-        return []
-
-    loss_items = []
-    for item_id, item_scores in zip(item_ids, score.T, strict=True):
-        is_graded = ((item_scores > 0) & (item_scores != 1)).any()
-        if is_graded and is_loss(item_id, item_scores):
-            loss_items.append(item_id)
-    return loss_items
 
 
 def find_aggregates(scores: Floats) -> list[int]:
