@@ -358,7 +358,7 @@ REFUSED: dict[str, tuple[str, str, str, dict[str, str]]] = {
     "a metric that is a loss": (
         "model,dataset,metric,value\na,x,WER,.1\na,y,WER,.2\nb,x,WER,.3\nb,y,WER,.4\n",
         "scores-direction",
-        "got 'WER' in the column 'metric'. Leave out its rows, or subtract it from",
+        "for a metric in the column 'metric', and an audit ranks the highest first: got 'WER'. Leave out its rows, or subtract",
         {},
     ),
     "a metric of a wide table that is a loss": (
@@ -370,14 +370,14 @@ REFUSED: dict[str, tuple[str, str, str, dict[str, str]]] = {
     "a loss as an item of a long table": (
         "model,item,score\na,accuracy,.9\na,perplexity,.5\nb,accuracy,.8\nb,perplexity,.25\n",
         "scores-direction",
-        "got the item 'perplexity'. Leave out its rows, or subtract it from",
+        "on an item, and an audit ranks the highest first: got 'perplexity'. Leave out its rows, or subtract it from",
         {},
     ),
     "losses as rows": ("item,a,b\nWER,.1,.3\nCER,.05,.2\n", "scores-direction", "--column score=NAME", {}),
     "a loss as a part of an item": (
         "model,task,metric,value\na,x,acc,.9\na,x,wer,.1\nb,x,acc,.8\nb,x,wer,.2\n",
         "scores-direction",
-        "got the item 'x / wer'",
+        "got 'x / wer'",
         {"item": "task+metric"},
     ),
     "numbers as models": ("model,x,y\n1,.9,.5\n2,.8,.7\n", "scores-columns", "Set --column model=model", {}),

@@ -194,7 +194,7 @@ def _read_table(table: ScoreColumns, score_range: tuple[float, float] | None) ->
         table.check_single_metric(score_columns, name_columns)
     check_direction_of_averages(table, table.numbers)
     if model_columns:
-        check_direction(table, score_columns, is_set_by_user=bool(given_scores))
+        check_direction(table, score_columns)
     else:  # each column of scores is a model
         note_models_named_like_losses(table, score_columns)
     check_metric_directions(table, score_columns, name_columns)
