@@ -30,26 +30,15 @@ _MAX_ROUNDING_ERROR = 0.11
 def determine_range(source: str, scores: Floats, score_range: tuple[float, float] | None) -> tuple[float, float]:
     """Return the lowest and the highest possible score.
 
-    Parameters
-    ----------
-    source : str
-        Name of the table, for errors.
-    scores : float array (n_scores,)
-        All scores, without NaN; at least one.
-    score_range : tuple of (float, float), optional
-        The range, as set by the user. Default: the first of 0 to 1, −1 to 1, 0 to 10 and 0 to 100 that contains all scores,
-        or else the range of the scores.
+    source : name of the table, for errors
+    scores : float array (n_scores,), all scores, without NaN; at least one
+    score_range : the range, as set by the user. Default: the first of 0 to 1, −1 to 1, 0 to 10 and 0 to 100 that contains all
+        scores, or else the range of the scores.
 
-    Returns
-    -------
-    tuple of (float, float)
-        Lowest and highest possible score.
+    Returns the lowest and the highest possible score.
 
-    Raises
-    ------
-    ImportFormatError
-        [scores-bounds]: if all scores are equal and their range is unknown, if a bound is above 10¹⁰⁰ in magnitude, or if
-        scores are outside of `score_range`.
+    Raises: ImportFormatError [scores-bounds] if all scores are equal and their range is unknown, if a bound is above 10¹⁰⁰ in
+        magnitude, or if scores are outside of `score_range`.
     """
     lowest, highest = float(scores.min()), float(scores.max())
     low, high = score_range or _find_usual_range(lowest, highest)
@@ -83,15 +72,9 @@ def find_aggregates(scores: Floats) -> list[int]:
     explains are ignored. Only rows without missing scores are compared. No column is returned if there are fewer than
     three such rows or fewer than three columns. A column with fewer than three different values is not returned either.
 
-    Parameters
-    ----------
-    scores : float array (n_rows, n_columns)
-        Scores; NaN if missing.
+    scores : float array (n_rows, n_columns); NaN if missing
 
-    Returns
-    -------
-    list of int
-        Positions of the aggregates, ascending.
+    Returns the positions of the aggregates, ascending.
     """
     is_complete = (np.abs(scores) <= _MAX_SCORE).all(axis=1)  # a comparison with NaN is False
     complete_rows = scores[is_complete]
@@ -115,18 +98,11 @@ def find_aggregates(scores: Floats) -> list[int]:
 def find_extremes(scores: Floats, names: Sequence[str]) -> list[int]:
     """Find columns such as "best" or "min" that contain the highest, or the lowest, score of all other columns in each row.
 
-    Parameters
-    ----------
-    scores : float array (n_rows, n_columns)
-        Scores; NaN if missing.
-    names : sequence of str
-        Names of the columns. A column with another name is not examined.
+    scores : float array (n_rows, n_columns); NaN if missing
+    names : names of the columns. A column with another name is not examined.
 
-    Returns
-    -------
-    list of int
-        Positions of these columns, ascending. A column with fewer than three scores is left out, and there must be at least two
-        other columns.
+    Returns the positions of these columns, ascending. A column with fewer than three scores is left out, and there must be at
+    least two other columns.
     """
     extremes = []
     for position, name in enumerate(names):
@@ -188,15 +164,9 @@ def describe_missing_codes(scores: Floats) -> list[str]:
 
     Scores of −1, 0 and 1 may be losses, ties and wins, so they are not described.
 
-    Parameters
-    ----------
-    scores : float array (n_scores,)
-        All scores, without NaN.
+    scores : float array (n_scores,), all scores, without NaN
 
-    Returns
-    -------
-    list of str
-        At most one note.
+    Returns at most one note.
     """
     negative = np.unique(scores[scores < 0])
     are_outcomes = bool(np.isin(scores, (-1, 0, 1)).all())
@@ -213,19 +183,11 @@ def check_not_win_rates(source: str, score: Floats, model_ids: Sequence[str], it
     In such a matrix of at least three models, rows and columns have the same names, no rate of a pair is missing, and the rates
     of both models of each pair add up to 1 or 100, up to rounding.
 
-    Parameters
-    ----------
-    source : str
-        Name of the table, for errors.
-    score : float array (n_models, n_items)
-        Scores; NaN if missing.
-    model_ids, item_ids : sequence of str
-        Ids of the models and items.
+    source : name of the table, for errors
+    score : float array (n_models, n_items); NaN if missing
+    model_ids, item_ids : ids of the models and items
 
-    Raises
-    ------
-    ImportFormatError
-        [scores-pairs]: if it is such a matrix. A table of two models is never refused.
+    Raises: ImportFormatError [scores-pairs] if it is such a matrix. A table of two models is never refused.
     """
     if len(model_ids) < 3 or set(model_ids) != set(item_ids):
         return
@@ -249,19 +211,11 @@ def check_units(source: str, score: Floats, item_ids: Sequence[str]) -> None:
     table of more than 100 items, these two bounds are not checked, because the items are then usually tasks with scores of one
     unit, and not metrics.
 
-    Parameters
-    ----------
-    source : str
-        Name of the table, for errors.
-    score : float array (n_models, n_items)
-        Scores; NaN if missing. Each item has at least one.
-    item_ids : sequence of str
-        Ids of the items.
+    source : name of the table, for errors
+    score : float array (n_models, n_items); NaN if missing. Each item has at least one.
+    item_ids : ids of the items
 
-    Raises
-    ------
-    ImportFormatError
-        [scores-scale]: if the units differ.
+    Raises: ImportFormatError [scores-scale] if the units differ.
     """
     may_be_metrics = len(item_ids) <= MAX_METRICS
     bounds = (1, 10, 100) if may_be_metrics else (100,)
@@ -352,25 +306,14 @@ def check_model_units(source: str, score: Floats, model_ids: Sequence[str]) -> s
     A model has large scores if one exceeds 10, and none is between 0 and 1. A model with scores from 0 to 1 may have the
     same unit and be weak. Therefore, it causes an error only if its unit certainly differs (`_mark_other_unit`).
 
-    Parameters
-    ----------
-    source : str
-        Name of the table, for errors.
-    score : float array (n_models, n_items)
-        Scores; NaN if missing. Each model has at least one.
-    model_ids : sequence of str
-        Ids of the models.
+    source : name of the table, for errors
+    score : float array (n_models, n_items); NaN if missing. Each model has at least one.
+    model_ids : ids of the models
 
-    Returns
-    -------
-    str or None
-        A note if a model has scores from 0 to 1 and others have large scores, but it is not certain that their units differ.
-        None if there are no such models.
+    Returns a note if a model has scores from 0 to 1 and others have large scores, but it is not certain that their units
+    differ; None if there are no such models.
 
-    Raises
-    ------
-    ImportFormatError
-        [scores-scale]: if the units differ.
+    Raises: ImportFormatError [scores-scale] if the units differ.
     """
     lowest, highest = np.nanmin(score, axis=1), np.nanmax(score, axis=1)
     has_fractions = ((score > 0) & (score < 1)).any(axis=1)
