@@ -943,18 +943,20 @@ def test_scores_that_are_often_better_if_lower_are_noted(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["gold", "difficulty", "prompt length", "max_score", "points", "answer", "n_words"])
-def test_a_column_that_describes_items_is_no_model(name: str) -> None:
+def test_a_column_that_describes_items_is_not_a_model(name: str) -> None:
     frame = pd.DataFrame({"question": ["p", "q", "r"], name: [1, 3, 2], "gpt": [0, 0, 1], "claude": [1, 1, 1]})
     assert read_scores(frame).model_ids == ("gpt", "claude")
+    renamed = frame.rename(columns={"question": "model"})
+    assert read_scores(renamed, columns={"item": "model"}).model_ids == ("gpt", "claude")
 
 
-def test_norwegian_scores_are_no_row_numbers() -> None:
+def test_norwegian_scores_are_not_row_numbers() -> None:
     frame = pd.DataFrame({"model": ["r", "s"], "no": [0.2, 0.5], "sv": [0.6, 0.7]})
     assert read_scores(frame).item_ids == ("no", "sv")
     assert read_scores(frame.assign(no=[4, 9], da=[0.1, 0.2])).item_ids == ("sv", "da")
 
 
-def test_the_temperature_of_models_is_no_item() -> None:
+def test_the_temperature_of_models_is_not_an_item() -> None:
     frame = pd.DataFrame(
         {"model": ["r", "s"], "x": [0.2, 0.5], "y": [0.6, 0.7], "temperature": [0, 0.7], "n_shot": [0, 1]}
     )

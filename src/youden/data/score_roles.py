@@ -129,9 +129,7 @@ class ScoreColumns:
         """
         other_columns = [name for name in item_columns if not ROW_LABEL.fullmatch(normalize_name(name))]
         shared_columns = [name for name in other_columns if not self.has_distinct_values(name)]
-        cell_ids = self.make_ids([*model_columns, *shared_columns])
-        are_cells_distinct = len(set(cell_ids)) == self.n_rows
-        return shared_columns if are_cells_distinct else item_columns
+        return shared_columns if self.are_rows_distinct([*model_columns, *shared_columns]) else item_columns
 
     def has_distinct_values(self, name: str) -> bool:
         """Return whether a column has another value in each row."""
@@ -149,29 +147,28 @@ class ScoreColumns:
         numbers = self.numbers[name][np.isfinite(self.numbers[name])]
         return has_name and not (numbers % 1).any() and not NO_SCORE.fullmatch(normalize_name(name))
 
-    def choose_score_columns(self, name_columns: Sequence[str], *, is_long: bool) -> list[str]:
+    def choose_score_columns(self, model_columns: Sequence[str], item_columns: Sequence[str]) -> list[str]:
         """Choose the columns of scores (`list_score_candidates`), and add a note that lists the columns that are not used.
 
-        name_columns : columns that name models and items; the column of models is the first
-        is_long : whether the table has one row per model and item; otherwise its columns of scores are models or items
+        model_columns, item_columns : columns that name the model, or the item, of each row; a long table has both
 
         Returns one column for a long table, and at least two for other tables.
 
         Raises: ImportFormatError [scores-columns] if it is unclear which columns have scores, or if the table has only one model.
         """
-        score_columns = self.list_score_candidates(name_columns, is_long=is_long)
-        not_used = [name for name in self.columns if name not in score_columns and name not in name_columns]
+        score_columns = self.list_score_candidates(model_columns, item_columns)
+        used_columns = (*score_columns, *model_columns, *item_columns)
+        not_used = [name for name in self.columns if name not in used_columns]
         if not_used:
             self.notes.append(f"columns not used: {', '.join(not_used)}")
 
-        if not is_long:
-            self.check_wide_scores(score_columns, name_columns)
-            return score_columns
-        if len(score_columns) != 1:
+        if not model_columns or not item_columns:
+            self.check_wide_scores(score_columns, has_models=bool(model_columns))
+        elif len(score_columns) != 1:
             raise self.make_unclear_scores_error(score_columns, option="score=NAME")
         return score_columns
 
-    def list_score_candidates(self, name_columns: Sequence[str], *, is_long: bool) -> list[str]:
+    def list_score_candidates(self, model_columns: Sequence[str], item_columns: Sequence[str]) -> list[str]:
         """List the columns that may contain scores.
 
         Numbers that are not scores, such as ranks, averages and prices, are left out. In a wide table, a column is also left out
@@ -179,18 +176,17 @@ class ScoreColumns:
         unless fewer than two columns would remain: a table has the scores of at least two models. If exactly one column of a
         long table has a usual name, such as "score", and no missing value, the list contains only this column.
 
-        name_columns : columns that name models and items, which have no scores
-        is_long : whether the table has one row per model and item; otherwise its columns of scores are models or items
+        model_columns, item_columns : columns that name the model, or the item, of each row; a long table has both
         """
-        statistics = find_statistics(list(self.columns))
-        number_columns = [name for name in self.numeric if name not in name_columns and name not in statistics]
+        other_columns = {*model_columns, *item_columns, *find_statistics(list(self.columns))}
+        number_columns = [name for name in self.numeric if name not in other_columns]
         candidates = [name for name in number_columns if not self.holds_no_scores(name)]
-        if not self.has_rows_of_models(name_columns):
+        if not model_columns:
             models = [name for name in candidates if not describes_item(name)]
             candidates = models if len(models) > 1 else candidates
         if not candidates:
             return []
-        if not is_long:
+        if not model_columns or not item_columns:
             candidate_scores = np.column_stack([self.numbers[name] for name in candidates])
             aggregates = find_aggregates(candidate_scores)
             return [name for position, name in enumerate(candidates) if position not in aggregates]
@@ -202,7 +198,7 @@ class ScoreColumns:
                 return usual_columns
         return candidates
 
-    def check_wide_scores(self, score_columns: Sequence[str], name_columns: Sequence[str]) -> None:
+    def check_wide_scores(self, score_columns: Sequence[str], *, has_models: bool) -> None:
         """Check that a wide table has at least two columns of scores, which are named after models or items.
 
         A column with a general name, such as "score", is not named after a model or an item. The table is then probably long,
@@ -210,11 +206,11 @@ class ScoreColumns:
         only one column of scores. If the rows are items, a single column contains the scores of a single model.
 
         score_columns : columns that may hold scores
-        name_columns : columns that name models or items
+        has_models : whether the rows are models; otherwise they are items
 
         Raises: ImportFormatError [scores-columns] if there are fewer than two columns of scores, or if one has a general name.
         """
-        if len(score_columns) == 1 and not self.has_rows_of_models(name_columns):
+        if len(score_columns) == 1 and not has_models:
             problem = f"it has the scores of one model: got one column of scores, {score_columns[0]!r}, and no column of models."
             remedy = "Pass one file per model, at least two, or add a column `model` with at least two models."
             raise import_error(self.source, f"{problem} {remedy}", slug="scores-columns")
@@ -234,10 +230,6 @@ class ScoreColumns:
         )
         problem = f"its columns of scores are not clear: {received}. Set --column {option}."
         return import_error(self.source, problem, slug="scores-columns")
-
-    def has_rows_of_models(self, name_columns: Sequence[str]) -> bool:
-        """Return whether a column names the model of each row: the user set it, or its name says so."""
-        return "model" in self.given or any(map(is_model_name, name_columns))
 
     def holds_no_scores(self, name: str) -> bool:
         """Return whether a column holds ranks, row numbers, ids, or other numbers that are not scores."""
@@ -310,14 +302,11 @@ class ScoreColumns:
         Raises: ImportFormatError [scores-columns] if a column of numbers is named `model`, items have several rows, and all
             rows of an item have different numbers in this column.
         """
-        n_items = len(set(self.make_ids(item_columns)))
-        if n_items == self.n_rows:
+        if self.are_rows_distinct(item_columns):
             return
         number_columns = [name for name in self.numeric if normalize_name(name) == "model"]
         for name in number_columns:
-            model_and_item_ids = self.make_ids([name, *item_columns])
-            is_unique_in_each_row = len(set(model_and_item_ids)) == self.n_rows
-            if is_unique_in_each_row:
+            if self.are_rows_distinct([name, *item_columns]):
                 problem = f"a column of models has numbers, and items have several rows: got {name!r}."
                 option = quote(f"model={name}")
                 remedy = f"Set --column {option}, or name all columns of scores by --column score=NAME,NAME."
@@ -340,6 +329,10 @@ class ScoreColumns:
             remedy = "Add a column `model` or `item` that names each row."
         problem = f"its columns do not state whether a row is a model or an item: got {format_names(self.columns)}."
         return import_error(self.source, f"{problem} {remedy}", slug="scores-columns")
+
+    def are_rows_distinct(self, names: Sequence[str]) -> bool:
+        """Return whether no two rows have the same ids in all of the columns."""
+        return len(set(self.make_ids(names))) == self.n_rows
 
     def make_ids(self, names: Sequence[str]) -> NDArray[np.object_]:
         """Return the id of each row (n_rows,), which joins the values of columns by " / "; empty if a value is blank."""

@@ -54,6 +54,8 @@ if TYPE_CHECKING:
 
 ROLES = ("model", "item", "score", "ignore")
 """Roles that `--column` accepts. A column of the role "ignore" is not used."""
+_ScoreList = tuple[NDArray[np.object_], NDArray[np.object_], Floats]
+"""Model, item and value of each score, arrays (n_scores,); the value is NaN if it is missing."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,7 +189,7 @@ def _read_table(table: ScoreColumns, score_range: tuple[float, float] | None) ->
     table.check_rows_are_named(model_columns, item_columns)
     name_columns = [*model_columns, *item_columns]
     is_long = bool(model_columns and item_columns)
-    score_columns = given_scores or table.choose_score_columns(name_columns, is_long=is_long)
+    score_columns = given_scores or table.choose_score_columns(model_columns, item_columns)
 
     # check that all scores have one metric, and that higher scores are better
     if is_long:
@@ -203,28 +205,18 @@ def _read_table(table: ScoreColumns, score_range: tuple[float, float] | None) ->
     for name in score_columns:
         check_scores(table, name)
     note_conversions(table, score_columns)
-    if is_long:
-        return _collect_long_scores(table, model_columns, item_columns, score_columns, score_range)
-    return _collect_wide_scores(table, model_columns, item_columns, score_columns, score_range)
+    collect_scores = _collect_long_scores if is_long else _collect_wide_scores
+    models, items, values = collect_scores(table, model_columns, item_columns, score_columns)
+    return _average_cells(table, models, items, values, score_range, columns=score_columns)
 
 
 def _collect_long_scores(
-    table: ScoreColumns,
-    model_columns: list[str],
-    item_columns: list[str],
-    score_columns: list[str],
-    score_range: tuple[float, float] | None,
-) -> ScoreTable:
+    table: ScoreColumns, model_columns: list[str], item_columns: list[str], score_columns: list[str]
+) -> _ScoreList:
     """Return the scores of a long table, which has one row per score of a model on an item.
-
-    Rows without a score are skipped, and several scores of a model on an item are averaged. The scores stay in the unit
-    of the table.
 
     model_columns, item_columns : columns that together name the model, or the item, of a row
     score_columns : columns of scores; the score of a row is the first that is not blank
-    score_range : lowest and highest possible score; None if the user did not set them, so that they are inferred
-
-    Raises: ImportFormatError; see `_average_cells`.
     """
     table.notes.append(
         f"models: {model_columns[0]}; items: {' + '.join(item_columns)}; scores: {', '.join(score_columns)}"
@@ -232,28 +224,17 @@ def _collect_long_scores(
     row_scores = np.full(table.n_rows, np.nan)
     for name in score_columns:
         row_scores = np.where(np.isnan(row_scores), table.numbers[name], row_scores)
-    model_ids, item_ids = table.make_ids(model_columns), table.make_ids(item_columns)
-    return _average_cells(table, model_ids, item_ids, row_scores, score_range, columns=score_columns)
+    return table.make_ids(model_columns), table.make_ids(item_columns), row_scores
 
 
 def _collect_wide_scores(
-    table: ScoreColumns,
-    model_columns: list[str],
-    item_columns: list[str],
-    score_columns: list[str],
-    score_range: tuple[float, float] | None,
-) -> ScoreTable:
+    table: ScoreColumns, model_columns: list[str], item_columns: list[str], score_columns: list[str]
+) -> _ScoreList:
     """Return the scores of a wide table, whose rows are models and whose columns are items, or the reverse.
-
-    Empty cells are missing scores, and several rows with the same name are averaged. The scores stay in the unit of the
-    table.
 
     model_columns : columns that together name the model of a row; empty if the rows are items
     item_columns : columns that together name the item of a row; empty if the rows are models
     score_columns : columns of scores, each named after its item, or after its model if the rows are items
-    score_range : lowest and highest possible score; None if the user did not set them, so that they are inferred
-
-    Raises: ImportFormatError; see `_average_cells`.
     """
     row_names = table.make_ids(model_columns or item_columns)
     column_names = np.array([make_id(name) for name in score_columns], dtype=object)
@@ -269,7 +250,7 @@ def _collect_wide_scores(
         models, items = score_names, score_rows
         note = f"rows are items ({' + '.join(item_columns)}); models: {format_names(score_columns)}"
     table.notes.append(note)
-    return _average_cells(table, models, items, scores.ravel(), score_range, columns=score_columns)
+    return models, items, scores.ravel()
 
 
 def _average_cells(
@@ -333,9 +314,8 @@ def _note_averaged_cells(table: ScoreColumns, n_scores: Positions) -> None:
         n_repeated = format_count(int((n_scores > 1).sum()), "cell", "has", "have")
         note = f"{n_repeated} several scores (up to {n_scores.max()}), which are averaged"
         if table.located.tables:
-            note += (
-                f"; if the tables {format_names(table.located.tables)} have different items, give these different names"
-            )
+            names = format_names(table.located.tables)
+            note += f"; if the tables {names} have different items, give these different names"
         table.notes.append(note)
 
 
@@ -353,7 +333,8 @@ def _mark_totals(table: ScoreColumns, models: NDArray[np.object_], items: NDArra
     """
     import pandas as pd  # takes long to load
 
-    totals = sorted({*_find_totals(table, pd.unique(models).tolist()), *_find_totals(table, pd.unique(items).tolist())})
+    statistics = find_statistics(pd.unique(models).tolist()) | find_statistics(pd.unique(items).tolist())
+    totals = sorted(statistics.difference(table.get_given_columns("score")))
     check_direction_of_averages(table, {name: values[(models == name) | (items == name)] for name in totals})
     is_total = np.isin(models, totals) | np.isin(items, totals)
 
@@ -391,11 +372,6 @@ def _find_summaries(
         aggregates = other_positions[find_aggregates(scores[:, other_positions])]
         summaries.update(ids[[*extremes, *aggregates.tolist()]].tolist())
     return sorted(summaries.difference(table.get_given_columns("score")))
-
-
-def _find_totals(table: ScoreColumns, ids: Sequence[str]) -> list[str]:
-    """Return the sorted ids that name averages or other statistics, without columns of scores that the user set."""
-    return sorted(find_statistics(ids).difference(table.get_given_columns("score")))
 
 
 def _check_ids(table: ScoreColumns, model_ids: Sequence[str], item_ids: Sequence[str]) -> None:
