@@ -560,6 +560,8 @@ def test_conversions_of_values_to_numbers_are_noted(tmp_path: Path) -> None:
     } <= set(table.notes)
     all_percent = read_scores(percent_strings(tmp_path))
     assert "percentages divided by 100: all columns of scores" in all_percent.notes
+    with_comma = read_scores(write(tmp_path, "u.csv", "model;x;y\na;90,5%;70 %\nb;80,25 %;60 %\n"))
+    assert cells_of(with_comma)["b", "x"] == 0.8025
     assert not any("divided" in note or "words" in note for note in read_scores(wide_csv(tmp_path)).notes)
 
 

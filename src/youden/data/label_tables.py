@@ -36,8 +36,8 @@ _SHEET_COLUMN = re.compile(r"id|shown_agent|prompt|text|other_\d+")
 """Columns of a table of `youden label` that contain no labels."""
 _PANDAS_INDEX = re.compile(r"__index_level_\d+__|Unnamed: \d+(\.\d+)*")
 """Names that pandas gives to an index without a name."""
-_DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
-_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")
+_DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+(\s*%)?")
+_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}(\s*%)?")
 
 
 @dataclass(frozen=True, eq=False)
@@ -461,7 +461,7 @@ def _is_blank(value: object) -> bool:
 
 
 def has_decimal_comma(text: str) -> bool:
-    """Return whether a text is a number with a decimal comma, such as 0,5."""
+    """Return whether a text is a number with a decimal comma, such as 0,5 or 70,5%."""
     return _DECIMAL_COMMA.fullmatch(text.strip()) is not None
 
 
@@ -484,10 +484,10 @@ def to_number(value: object) -> float | None:
     word = text.lower()
     if word in _VALUE_BY_WORD:
         return _VALUE_BY_WORD[word]
-    return _parse_number(text)
+    return parse_number(text)
 
 
-def _parse_number(text: str) -> float | None:
+def parse_number(text: str) -> float | None:
     """Convert a text such as "0.5", "0,5" with a decimal comma, or "50%" (which is .5) to a number; None for another text.
 
     text : text without white space around it

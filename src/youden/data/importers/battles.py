@@ -19,6 +19,7 @@ import pandas as pd
 from youden.data.importers.column_names import infer_role
 from youden.data.importers.foreign_files import import_error
 from youden.data.importers.table_files import EXCEL, read_rows, read_tables
+from youden.data.label_tables import parse_number
 from youden.errors import ImportFormatError
 from youden.text.json_text import check_unique_keys
 from youden.text.printable import find_name_fault
@@ -477,11 +478,8 @@ def _parse_preference(text: str) -> float:
     """Convert a text such as "0.7", "0,7" or "70%" to a number; NaN for a word."""
     if not any(character.isdigit() for character in text):  # such as "nan"
         return np.nan
-    divisor = 100 if text.endswith("%") else 1
-    try:
-        return float(text.removesuffix("%").replace(",", ".")) / divisor
-    except ValueError:
-        return np.nan
+    number = parse_number(text)
+    return np.nan if number is None else number
 
 
 def _check_percent_signs(path: Path, winner: pd.Series[str]) -> None:
