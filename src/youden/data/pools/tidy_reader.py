@@ -518,7 +518,7 @@ def _has_valid_fields_without_repeats(columns: Sequence[pa.LargeStringArray]) ->
         return False
     if not is_utf8(columns):
         return False
-    group_names = [name for name in groups.unique().to_pylist() if name]  # null and an empty string are no group
+    group_names = [name for name in groups.unique().to_pylist() if name]  # null and an empty string name no group
     return not any(find_name_fault(name) for name in group_names)
 
 
