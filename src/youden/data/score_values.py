@@ -8,10 +8,10 @@ from shlex import quote
 import numpy as np
 
 from youden.data.importers.foreign_files import import_error
-from youden.data.label_tables import list_spellings
 from youden.data.pools.spool import format_excerpt
 from youden.data.score_columns import CONVERSIONS, ScoreColumn, format_names, is_percentage, is_word
 from youden.data.score_roles import ScoreColumns
+from youden.text.number_text import list_spellings
 
 
 def check_scores(table: ScoreColumns, name: str) -> None:

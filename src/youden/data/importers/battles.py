@@ -19,9 +19,9 @@ import pandas as pd
 from youden.data.importers.column_names import infer_role
 from youden.data.importers.foreign_files import import_error
 from youden.data.importers.table_files import EXCEL, read_rows, read_tables
-from youden.data.label_tables import parse_number
 from youden.errors import ImportFormatError
 from youden.text.json_text import check_unique_keys
+from youden.text.number_text import parse_number
 from youden.text.printable import find_name_fault
 from youden.text.replacements import Replacements
 from youden.text.sentences import describe_similar_names, format_count, suggest_name
