@@ -26,6 +26,7 @@ _FILLED = {
 }
 _REMEDIES = {
     "d-core": "Set a smaller d_core or holdout, or remove the agent or item.",
+    "scores-direction": "Leave out the column or its rows, or change the sign of all scores",
 }
 """Remedies that come from another module than the message."""
 

@@ -243,8 +243,8 @@ def test_unusable_rows_are_omitted_with_their_count_and_location(tmp_path: Path)
     imported = load("table", write(tmp_path / "bad.jsonl", *rows))
     assert imported.left_out == {
         "an empty cell in place of a text": 1,
-        "the text is no string but float": 1,
-        "the text is no string but list": 1,
+        "the text is not a string: got float": 1,
+        "the text is not a string: got list": 1,
         "no agent id": 1,
         "no item id": 1,
         "a second response of the same agent to the same item": 1,

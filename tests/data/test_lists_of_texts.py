@@ -128,7 +128,7 @@ def test_rows_of_lists_are_repeats_and_a_duplicated_row_is_counted_once(tmp_path
 
 def test_a_list_of_numbers_is_not_a_list_of_texts(tmp_path: Path) -> None:
     rows = table(lambda _: [1, 2])
-    with pytest.raises(Exception, match="the text is no string but list"):
+    with pytest.raises(Exception, match="the text is not a string: got list"):
         load("table", jsonl(tmp_path, rows))
 
 

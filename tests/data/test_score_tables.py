@@ -358,7 +358,7 @@ REFUSED: dict[str, tuple[str, str, str, dict[str, str]]] = {
     "a metric that is a loss": (
         "model,dataset,metric,value\na,x,WER,.1\na,y,WER,.2\nb,x,WER,.3\nb,y,WER,.4\n",
         "scores-direction",
-        "got 'WER' in the column 'metric'. Leave out its rows, or subtract it from",
+        "for a metric in the column 'metric', and an audit ranks the highest first: got 'WER'. Leave out its rows, or subtract",
         {},
     ),
     "a metric of a wide table that is a loss": (
@@ -370,14 +370,14 @@ REFUSED: dict[str, tuple[str, str, str, dict[str, str]]] = {
     "a loss as an item of a long table": (
         "model,item,score\na,accuracy,.9\na,perplexity,.5\nb,accuracy,.8\nb,perplexity,.25\n",
         "scores-direction",
-        "got the item 'perplexity'. Leave out its rows, or subtract it from",
+        "on an item, and an audit ranks the highest first: got 'perplexity'. Leave out its rows, or subtract it from",
         {},
     ),
     "losses as rows": ("item,a,b\nWER,.1,.3\nCER,.05,.2\n", "scores-direction", "--column score=NAME", {}),
     "a loss as a part of an item": (
         "model,task,metric,value\na,x,acc,.9\na,x,wer,.1\nb,x,acc,.8\nb,x,wer,.2\n",
         "scores-direction",
-        "got the item 'x / wer'",
+        "got 'x / wer'",
         {"item": "task+metric"},
     ),
     "numbers as models": ("model,x,y\n1,.9,.5\n2,.8,.7\n", "scores-columns", "Set --column model=model", {}),
@@ -560,6 +560,8 @@ def test_conversions_of_values_to_numbers_are_noted(tmp_path: Path) -> None:
     } <= set(table.notes)
     all_percent = read_scores(percent_strings(tmp_path))
     assert "percentages divided by 100: all columns of scores" in all_percent.notes
+    with_comma = read_scores(write(tmp_path, "u.csv", "model;x;y\na;90,5%;70 %\nb;80,25 %;60 %\n"))
+    assert cells_of(with_comma)["b", "x"] == 0.8025
     assert not any("divided" in note or "words" in note for note in read_scores(wide_csv(tmp_path)).notes)
 
 
@@ -939,6 +941,8 @@ def test_scores_that_are_often_better_if_lower_are_noted(name: str) -> None:
 def test_a_column_that_describes_items_is_not_a_model(name: str) -> None:
     frame = pd.DataFrame({"question": ["p", "q", "r"], name: [1, 3, 2], "gpt": [0, 0, 1], "claude": [1, 1, 1]})
     assert read_scores(frame).model_ids == ("gpt", "claude")
+    renamed = frame.rename(columns={"question": "model"})
+    assert read_scores(renamed, columns={"item": "model"}).model_ids == ("gpt", "claude")
 
 
 def test_norwegian_scores_are_not_row_numbers() -> None:

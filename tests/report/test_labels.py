@@ -117,6 +117,7 @@ def test_the_index_of_a_table_saved_by_pandas_is_not_a_label(tmp_path: Path, suf
             "labels-value",
             "line 2: acc has an ambiguous comma: got '1,000'. Write 1000 or 1.000.",
         ),
+        ('agent,acc\na0,"1,000%"\na1,0\n', "labels-value", "got '1,000%'. Write 1000% or 1.000%."),
         ("agent,acc\na0,1\na1,inf\n", "labels-value", "line 3: acc is not a finite number: got 'inf'"),
         ("model,acc\na0,1\n", "labels-columns", "no column agent: got the columns 'model, acc'"),
         ("agent\na0\n", "labels-columns", "got none"),

@@ -12,8 +12,6 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from decimal import Decimal
-from numbers import Real
 from pathlib import Path
 
 import numpy as np
@@ -23,21 +21,17 @@ from youden.data.importers.foreign_files import import_error
 from youden.data.importers.table_files import EXCEL, read_rows
 from youden.data.pools.spool import format_excerpt
 from youden.errors import ImportFormatError
+from youden.text.number_text import is_unit_label, list_spellings, to_number
 from youden.text.regular_files import read_regular
 from youden.text.replacements import Replacements
 from youden.text.sentences import format_count
 from youden.types.pool import Floats, ReadOnly
 
 _ID_COLUMNS = ("agent", "item", "alias", "repeat")
-_YES = ("true", "yes", "pass", "passed", "correct", "right", "win")
-_NO = ("false", "no", "fail", "failed", "incorrect", "wrong", "loss")
-_VALUE_BY_WORD = dict.fromkeys(_YES, 1.0) | dict.fromkeys(_NO, 0.0) | {"tie": 0.5}
 _SHEET_COLUMN = re.compile(r"id|shown_agent|prompt|text|other_\d+")
 """Columns of a table of `youden label` that contain no labels."""
 _PANDAS_INDEX = re.compile(r"__index_level_\d+__|Unnamed: \d+(\.\d+)*")
 """Names that pandas gives to an index without a name."""
-_DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
-_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -447,57 +441,9 @@ def parse_label(value: object, name: str, location: str) -> float:
     return number
 
 
-def is_unit_label(value: object) -> bool:
-    """Return whether a label is a percentage, a truth value or a word such as yes, which mean a number from 0 to 1."""
-    if isinstance(value, str):
-        text = value.strip().lower()
-        return text.endswith("%") or text in _VALUE_BY_WORD
-    return isinstance(value, bool | np.bool_)
-
-
 def _is_blank(value: object) -> bool:
     """Return whether a value is None, or a text of white space only."""
     return value is None or (isinstance(value, str) and not value.strip())
-
-
-def has_decimal_comma(text: str) -> bool:
-    """Return whether a text is a number with a decimal comma, such as 0,5."""
-    return _DECIMAL_COMMA.fullmatch(text.strip()) is not None
-
-
-def list_spellings(text: str) -> list[str]:
-    """List both meanings of a number with an ambiguous comma, such as 1,234: 1234 and 1.234; none for other texts."""
-    number = text.strip()
-    if not _THOUSANDS.fullmatch(number):
-        return []
-    return [number.replace(",", ""), number.replace(",", ".")]
-
-
-def to_number(value: object) -> float | None:
-    """Convert a number, or a text such as 0.5, 0,5, 50% or yes, to a number; None if this is not possible."""
-    if isinstance(value, Real | np.bool_ | Decimal):
-        return float(value)
-    if not isinstance(value, str):
-        return None
-
-    text = value.strip()
-    word = text.lower()
-    if word in _VALUE_BY_WORD:
-        return _VALUE_BY_WORD[word]
-    return _parse_number(text)
-
-
-def _parse_number(text: str) -> float | None:
-    """Convert a text such as "0.5", "0,5" with a decimal comma, or "50%" (which is .5) to a number; None for another text.
-
-    text : text without white space around it
-    """
-    with_decimal_point = text.replace(",", ".") if has_decimal_comma(text) else text
-    divisor = 100 if with_decimal_point.endswith("%") else 1
-    try:
-        return float(with_decimal_point.removesuffix("%")) / divisor
-    except ValueError:
-        return None
 
 
 def parse_id(value: object, column: str, location: str) -> str:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from youden.data.label_tables import has_decimal_comma, to_number
 from youden.data.pools.spool import format_excerpt
+from youden.text.number_text import has_decimal_comma, to_number
 from youden.types.columns import Field
 from youden.types.pool import Bools, Floats, Positions
 

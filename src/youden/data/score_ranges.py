@@ -1,36 +1,19 @@
-"""Determine the range of the scores of a table, and check their direction and unit."""
+"""Determine the range of the scores of a table, check their unit, and find averages and totals by their values."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from youden.data.importers.column_names import normalize_name
 from youden.data.importers.foreign_files import import_error
-from youden.data.pools.spool import format_excerpt
 from youden.text.sentences import format_count
 from youden.types.pool import Bools, Floats, Positions
 
 _RANGES = ((0.0, 1.0), (-1.0, 1.0), (0.0, 10.0), (0.0, 100.0))
 """Ranges of scores. The first that contains all scores is assumed."""
-_LOSS = re.compile(
-    r"(?!(.*_)?(1|100|inverse|neg|negative|no|non|win)_)"  # such as "1 - WER" and "neg_log_loss"
-    r"(?!(.*_)?(weight|hair|hearing|memory|vision|bone|blood|heat|and)_loss)"  # topics of questions
-    r"((.*_)?lower_(is_)?better(_.*)?|errors?|(wer|cer|ppl|perplexity|rmse|ece)_.*"
-    r"|(.*_)?(loss|nll|perplexity|ppl|bits_per_byte|bpb|wer|cer|eer|ece|mae|mse|rmse|mape|fid|lpips|brier(_score)?|fpr|fnr"
-    r"|(calibration|absolute|squared|percentage|prediction|relative)_error"
-    r"|(error|hallucination|failure|miss|false_positive|false_negative|false_alarm)_rate))"
-)
-"""Normalized names of losses and error rates, of which lower values are better."""
-_POSSIBLE_LOSS = re.compile(
-    r"(.*_)?(toxicity|toxic|bias|(over_?)?refusals?|hallucinations?|harmful(ness)?|jailbreaks?|attack_success|asr|violations?"
-    r"|contamination|stereotypes?|invalid|failures?|timeouts?|distance|divergence|kl|ter)(_(score|rate))?"
-)
-"""Normalized names of scores of which lower values are often better."""
-_ARROW = re.compile(r"\(?[↓⬇⇩▼🔽]\uFE0F?\)?")
-"""Arrow in a name that says that lower values are better, as in "WER (↓)"."""
 _EXTREME = re.compile(r"(best|worst|max(imum)?|min(imum)?|highest|lowest)(_.*)?")
 """Normalized names of columns that may contain the highest or lowest of other scores."""
 _MAX_SCORE = 1e100
@@ -47,26 +30,15 @@ _MAX_ROUNDING_ERROR = 0.11
 def determine_range(source: str, scores: Floats, score_range: tuple[float, float] | None) -> tuple[float, float]:
     """Return the lowest and the highest possible score.
 
-    Parameters
-    ----------
-    source : str
-        Name of the table, for errors.
-    scores : float array (n_scores,)
-        All scores, without NaN; at least one.
-    score_range : tuple of (float, float), optional
-        The range, as set by the user. Default: the first of 0 to 1, −1 to 1, 0 to 10 and 0 to 100 that contains all scores,
-        or else the range of the scores.
+    source : name of the table, for errors
+    scores : float array (n_scores,), all scores, without NaN; at least one
+    score_range : the range, as set by the user. Default: the first of 0 to 1, −1 to 1, 0 to 10 and 0 to 100 that contains all
+        scores, or else the range of the scores.
 
-    Returns
-    -------
-    tuple of (float, float)
-        Lowest and highest possible score.
+    Returns the lowest and the highest possible score.
 
-    Raises
-    ------
-    ImportFormatError
-        [scores-bounds]: if all scores are equal and their range is unknown, if a bound is above 10¹⁰⁰ in magnitude, or if
-        scores are outside of `score_range`.
+    Raises: ImportFormatError [scores-bounds] if all scores are equal and their range is unknown, if a bound is above 10¹⁰⁰ in
+        magnitude, or if scores are outside of `score_range`.
     """
     lowest, highest = float(scores.min()), float(scores.max())
     low, high = score_range or _find_usual_range(lowest, highest)
@@ -93,99 +65,6 @@ def _find_usual_range(lowest: float, highest: float) -> tuple[float, float]:
     return lowest, highest
 
 
-def is_loss(name: str, values: Floats) -> bool:
-    """Return whether lower values of a column seem to be better.
-
-    Parameters
-    ----------
-    name : str
-        Name of the column.
-    values : float array (n_rows,)
-        Its values; NaN if missing.
-
-    Returns
-    -------
-    bool
-        True if the column has the name of a loss or of an error rate, or a sign such as ↓, and at least one positive value. If a
-        loss has no positive value, its sign was probably changed, so that higher values are better.
-    """
-    has_arrow = _ARROW.search(name) is not None
-    has_name_of_loss = has_arrow or _LOSS.fullmatch(normalize_name(name)) is not None
-    return has_name_of_loss and bool((values > 0).any())
-
-
-def describe_reversal(name: str, values: Floats) -> str:
-    """Describe how to replace a loss by a score of which higher values are better.
-
-    Parameters
-    ----------
-    name : str
-        Name of the loss.
-    values : float array (n_values,)
-        Its values; NaN and infinite values are ignored.
-
-    Returns
-    -------
-    str
-        A clause that begins with a comma, with an example such as "1 - WER". It is empty if a value exceeds 100, because the
-        highest possible value is then unknown.
-    """
-    largest = values[np.isfinite(values)].max(initial=0.0)
-    if largest > 100:
-        return ""
-    highest = 1 if largest <= 1 else 100
-    example = format_excerpt(f"{highest} - {_ARROW.sub('', name).strip()}")
-    return f", or subtract it from its highest possible value and rename it, such as {example}"
-
-
-def find_possible_losses(names: Iterable[str]) -> list[str]:
-    """Find the names of metrics of which lower values are often better, but not always, such as "toxicity".
-
-    Parameters
-    ----------
-    names : iterable of str
-        Names of columns or items.
-
-    Returns
-    -------
-    list of str
-        The names that are found, in the same order.
-    """
-    return [name for name in names if _POSSIBLE_LOSS.fullmatch(normalize_name(name))]
-
-
-def find_loss_items(item_ids: Sequence[str], score: Floats) -> list[str]:
-    """Find the items that are metrics of which lower values are better, such as an error rate.
-
-    The name of the item decides (`is_loss`). Three kinds of items are never returned:
-
-    - The items of a table with more than 100 items, because these are usually tasks and not metrics.
-    - An item whose positive scores are all 1, because it is probably a task that a model passes or fails.
-    - An item without positive scores, because the sign of the loss was probably changed.
-
-    Parameters
-    ----------
-    item_ids : sequence of str
-        Ids of the items.
-    score : float array (n_models, n_items)
-        Scores; NaN if missing.
-
-    Returns
-    -------
-    list of str
-        Ids of the items for which lower scores seem to be better.
-    """
-    if len(item_ids) > MAX_METRICS:
-        return []
-
-    loss_items = []
-    for item_id, item_scores in zip(item_ids, score.T, strict=True):
-        is_graded = ((item_scores > 0) & (item_scores != 1)).any()
-        if is_graded and is_loss(item_id, item_scores):
-            loss_items.append(item_id)
-    return loss_items
-
-
 def find_aggregates(scores: Floats) -> list[int]:
     """Find columns that contain the mean or the sum of all other columns, such as an average over benchmarks.
 
@@ -193,15 +72,9 @@ def find_aggregates(scores: Floats) -> list[int]:
     explains are ignored. Only rows without missing scores are compared. No column is returned if there are fewer than
     three such rows or fewer than three columns. A column with fewer than three different values is not returned either.
 
-    Parameters
-    ----------
-    scores : float array (n_rows, n_columns)
-        Scores; NaN if missing.
+    scores : float array (n_rows, n_columns); NaN if missing
 
-    Returns
-    -------
-    list of int
-        Positions of the aggregates, ascending.
+    Returns the positions of the aggregates, ascending.
     """
     is_complete = (np.abs(scores) <= _MAX_SCORE).all(axis=1)  # a comparison with NaN is False
     complete_rows = scores[is_complete]
@@ -225,18 +98,11 @@ def find_aggregates(scores: Floats) -> list[int]:
 def find_extremes(scores: Floats, names: Sequence[str]) -> list[int]:
     """Find columns such as "best" or "min" that contain the highest, or the lowest, score of all other columns in each row.
 
-    Parameters
-    ----------
-    scores : float array (n_rows, n_columns)
-        Scores; NaN if missing.
-    names : sequence of str
-        Names of the columns. A column with another name is not examined.
+    scores : float array (n_rows, n_columns); NaN if missing
+    names : names of the columns. A column with another name is not examined.
 
-    Returns
-    -------
-    list of int
-        Positions of these columns, ascending. A column with fewer than three scores is left out, and there must be at least two
-        other columns.
+    Returns the positions of these columns, ascending. A column with fewer than three scores is left out, and there must be at
+    least two other columns.
     """
     extremes = []
     for position, name in enumerate(names):
@@ -298,15 +164,9 @@ def describe_missing_codes(scores: Floats) -> list[str]:
 
     Scores of −1, 0 and 1 may be losses, ties and wins, so they are not described.
 
-    Parameters
-    ----------
-    scores : float array (n_scores,)
-        All scores, without NaN.
+    scores : float array (n_scores,), all scores, without NaN
 
-    Returns
-    -------
-    list of str
-        At most one note.
+    Returns at most one note.
     """
     negative = np.unique(scores[scores < 0])
     are_outcomes = bool(np.isin(scores, (-1, 0, 1)).all())
@@ -323,19 +183,11 @@ def check_not_win_rates(source: str, score: Floats, model_ids: Sequence[str], it
     In such a matrix of at least three models, rows and columns have the same names, no rate of a pair is missing, and the rates
     of both models of each pair add up to 1 or 100, up to rounding.
 
-    Parameters
-    ----------
-    source : str
-        Name of the table, for errors.
-    score : float array (n_models, n_items)
-        Scores; NaN if missing.
-    model_ids, item_ids : sequence of str
-        Ids of the models and items.
+    source : name of the table, for errors
+    score : float array (n_models, n_items); NaN if missing
+    model_ids, item_ids : ids of the models and items
 
-    Raises
-    ------
-    ImportFormatError
-        [scores-pairs]: if it is such a matrix. A table of two models is never refused.
+    Raises: ImportFormatError [scores-pairs] if it is such a matrix. A table of two models is never refused.
     """
     if len(model_ids) < 3 or set(model_ids) != set(item_ids):
         return
@@ -359,19 +211,11 @@ def check_units(source: str, score: Floats, item_ids: Sequence[str]) -> None:
     table of more than 100 items, these two bounds are not checked, because the items are then usually tasks with scores of one
     unit, and not metrics.
 
-    Parameters
-    ----------
-    source : str
-        Name of the table, for errors.
-    score : float array (n_models, n_items)
-        Scores; NaN if missing. Each item has at least one.
-    item_ids : sequence of str
-        Ids of the items.
+    source : name of the table, for errors
+    score : float array (n_models, n_items); NaN if missing. Each item has at least one.
+    item_ids : ids of the items
 
-    Raises
-    ------
-    ImportFormatError
-        [scores-scale]: if the units differ.
+    Raises: ImportFormatError [scores-scale] if the units differ.
     """
     may_be_metrics = len(item_ids) <= MAX_METRICS
     bounds = (1, 10, 100) if may_be_metrics else (100,)
@@ -462,25 +306,14 @@ def check_model_units(source: str, score: Floats, model_ids: Sequence[str]) -> s
     A model has large scores if one exceeds 10, and none is between 0 and 1. A model with scores from 0 to 1 may have the
     same unit and be weak. Therefore, it causes an error only if its unit certainly differs (`_mark_other_unit`).
 
-    Parameters
-    ----------
-    source : str
-        Name of the table, for errors.
-    score : float array (n_models, n_items)
-        Scores; NaN if missing. Each model has at least one.
-    model_ids : sequence of str
-        Ids of the models.
+    source : name of the table, for errors
+    score : float array (n_models, n_items); NaN if missing. Each model has at least one.
+    model_ids : ids of the models
 
-    Returns
-    -------
-    str or None
-        A note if a model has scores from 0 to 1 and others have large scores, but it is not certain that their units differ.
-        None if there are no such models.
+    Returns a note if a model has scores from 0 to 1 and others have large scores, but it is not certain that their units
+    differ; None if there are no such models.
 
-    Raises
-    ------
-    ImportFormatError
-        [scores-scale]: if the units differ.
+    Raises: ImportFormatError [scores-scale] if the units differ.
     """
     lowest, highest = np.nanmin(score, axis=1), np.nanmax(score, axis=1)
     has_fractions = ((score > 0) & (score < 1)).any(axis=1)

@@ -47,25 +47,17 @@ def locate_frame_rows(table: object) -> LocatedFrame:
     The index becomes a column, because it may contain the names of models or items. The index is dropped if it only numbers the
     rows, or if a column has the same name.
 
-    Parameters
-    ----------
-    table : object
-        A DataFrame or Series of pandas.
+    table : a DataFrame or Series of pandas
 
-    Returns
-    -------
-    LocatedFrame
-        The rows, with a text as the name of each column.
+    Returns the rows, with a text as the name of each column.
 
-    Raises
-    ------
-    ImportFormatError
-        [scores-columns]: if `table` is not a table, if it has columns of several levels, or if two columns have the same name.
+    Raises: ImportFormatError [scores-columns] if `table` is not a table, if it has columns of several levels, or if two columns
+        have the same name.
     """
     frame = _move_index_into_columns(_to_frame(table)).rename(columns=str)
     duplicates = frame.columns[frame.columns.duplicated()]
     if len(duplicates):
-        problem = f"several columns have the same name: got {duplicates[0]!r}. Give each column a name of its own."
+        problem = f"several columns have the same name: got {duplicates[0]!r}. Give each column a different name."
         raise import_error("table", problem, slug="scores-columns")
     return LocatedFrame(frame, lambda row: f"table, row {row + 1}")
 
@@ -119,23 +111,14 @@ def read_score_rows(paths: Sequence[Path], notes: list[str]) -> LocatedFrame:
     If each path is or contains a result of one known benchmark, such as MTEB, only the results of this benchmark are read.
     Otherwise, all tables are read.
 
-    Parameters
-    ----------
-    paths : sequence of Path
-        Files and folders. If there are several, a table without a column of models gets a column `model` with the name of the
-        table. If two files have the same name, the name of the folder is added.
-    notes : list of str
-        Receives what was assumed.
+    paths : files and folders. If there are several, a table without a column of models gets a column `model` with the name of
+        the table. If two files have the same name, the name of the folder is added.
+    notes : receives what was assumed
 
-    Returns
-    -------
-    LocatedFrame
-        Rows of all tables. A cell is a text in a plain CSV or TSV file, and otherwise has the type of its file.
+    Returns the rows of all tables. A cell is a text in a plain CSV or TSV file, and otherwise has the type of its file.
 
-    Raises
-    ------
-    ImportFormatError
-        [import-empty]: if there is no file or table, or if a table has no rows; others if a file cannot be read.
+    Raises: ImportFormatError [import-empty] if there is no file or table, or if a table has no rows; others if a file cannot be
+        read.
     """
     if not paths:
         raise import_error("table", "there is no file: got an empty list. Pass at least one path.", slug="import-empty")
@@ -226,16 +209,8 @@ def _find_location(file: Path, position: int) -> str:
 
 
 def is_model_name(name: str) -> bool:
-    """Return whether the name of a column refers to models.
+    """Return whether the name of a column refers to models, such as "model_id" and "system".
 
-    Parameters
-    ----------
-    name : str
-        Name of the column.
-
-    Returns
-    -------
-    bool
-        True for names such as "model", "model_id" and "system"; False for "name", which may also be that of an item.
+    The result is False for "name", which may also be the name of an item.
     """
     return is_agent_name(name) or (infer_role(name) == "agent" and normalize_name(name) != "name")

@@ -17,11 +17,12 @@ import numpy as np
 
 from youden.data.folder.run_files import VERSION
 from youden.data.folder.run_folder import RunFolder
-from youden.data.label_tables import LabelTable, is_unit_label, parse_id, parse_label
+from youden.data.label_tables import LabelTable, parse_id, parse_label
 from youden.data.pools.spool import format_excerpt
 from youden.errors import ConfigError, StatisticsError
 from youden.pipeline.fitted_run import check_fit
 from youden.stats.small_areas.quality_estimates import MIN_AGENTS, QualityEstimates, quality_from_labels
+from youden.text.number_text import is_unit_label
 from youden.text.sentences import format_with_interval
 from youden.text.tables import Table, format_decimal
 from youden.types.arguments import describe_no_frame, is_data_frame

@@ -48,20 +48,11 @@ class ExportOptions:
 def create_export_folder(out: Path) -> Iterator[Path]:
     """Create a folder for an export. The `with` block writes the files of the export.
 
-    Parameters
-    ----------
-    out : Path
-        Folder to create; it may exist if it is empty.
+    out : folder to create; it may exist if it is empty
 
-    Yields
-    ------
-    Path
-        An empty temporary folder, which is moved to `out` if the block succeeds.
+    Yields an empty temporary folder, which is moved to `out` if the block succeeds.
 
-    Raises
-    ------
-    ConfigError
-        [export-exists]: if `out` is a file or is not empty.
+    Raises: ConfigError [export-exists] if `out` is a file or is not empty.
     """
     remove_leftovers(out)
     is_empty_folder = out.is_dir() and not any(out.iterdir())
@@ -77,17 +68,10 @@ def create_export_folder(out: Path) -> Iterator[Path]:
 def check_output_files(files: Sequence[Path], options: ExportOptions) -> None:
     """Check that an export may write files: no file exists yet, or the user has allowed replacement.
 
-    Parameters
-    ----------
-    files : sequence of Path
-        Files to write.
-    options : ExportOptions
-        Options of the export. If `overwrite` is true, existing files may be replaced.
+    files : files to write
+    options : options of the export. If `overwrite` is true, existing files may be replaced.
 
-    Raises
-    ------
-    ConfigError
-        [export-exists]: if a path is that of a folder, or if a file exists and may not be replaced.
+    Raises: ConfigError [export-exists] if a path is that of a folder, or if a file exists and may not be replaced.
     """
     existing = [file for file in files if file.exists()]
     for file in existing:
@@ -103,24 +87,13 @@ def check_output_files(files: Sequence[Path], options: ExportOptions) -> None:
 def require_run_with_rates(source: Pool | RunFolder, export_format: str) -> RunFolder:
     """Check that the source of an export is a run whose judge has true- and false-positive rates, and return it.
 
-    Parameters
-    ----------
-    source : Pool or RunFolder
-        Source of the export.
-    export_format : str
-        Name of the export format, for the message.
+    source : source of the export
+    export_format : name of the export format, for the message
 
-    Returns
-    -------
-    RunFolder
-        The source.
+    Returns the source.
 
-    Raises
-    ------
-    ConfigError
-        [export-source]: if the source is a pool, which has no ranking.
-    RunFolderError
-        [run-preference]: if the judge was asked which response is better. Such a run has no rates.
+    Raises: ConfigError [export-source] if the source is a pool, which has no ranking; RunFolderError [run-preference] if the
+        judge was asked which response is better. Such a run has no rates.
     """
     if not isinstance(source, RunFolder):
         raise ConfigError(
@@ -138,19 +111,11 @@ TAGS = ["youden", "llm-evaluation"]
 def format_card(metadata: Mapping[str, Json], title: str, paragraphs: Sequence[str]) -> str:
     """Format the README.md of a dataset.
 
-    Parameters
-    ----------
-    metadata : mapping of str to JSON value
-        Metadata that the Hub reads; they become the YAML front matter.
-    title : str
-        Heading, as plain text; characters that Markdown would interpret are escaped.
-    paragraphs : sequence of str
-        Paragraphs in Markdown.
+    metadata : metadata that the Hub reads; they become the YAML front matter
+    title : heading, as plain text; characters that Markdown would interpret are escaped
+    paragraphs : paragraphs in Markdown
 
-    Returns
-    -------
-    str
-        Front matter, heading and paragraphs, separated by blank lines.
+    Returns the front matter, the heading and the paragraphs, separated by blank lines.
     """
     yaml_text = yaml.safe_dump(dict(metadata), sort_keys=False, allow_unicode=True, width=1000)
     blocks = [f"---\n{yaml_text}---", f"# {escape_markdown(title)}", *paragraphs]
@@ -160,19 +125,11 @@ def format_card(metadata: Mapping[str, Json], title: str, paragraphs: Sequence[s
 def dataset_config(name: str, *files: str, default: bool = False) -> dict[str, Json]:
     """Return the metadata that tell the Hugging Face Hub and the package `datasets` which files contain a table.
 
-    Parameters
-    ----------
-    name : str
-        Name of the table.
-    *files : str
-        Paths of its files in the dataset, at least one.
-    default : bool, default False
-        Whether the Hub shows this table first.
+    name : name of the table
+    files : paths of its files in the dataset, at least one
+    default : whether the Hub shows this table first
 
-    Returns
-    -------
-    dict of str to JSON value
-        An entry of `configs` in the metadata of the dataset card (README.md).
+    Returns an entry of `configs` in the metadata of the dataset card (README.md).
     """
     data_files: Json = list(files) if len(files) > 1 else files[0]
     config: dict[str, Json] = {"config_name": name, "data_files": data_files}

@@ -69,16 +69,10 @@ def export_tables(source: Pool | RunFolder, out: Path, /, *, options: ExportOpti
 def pool_to_table(pool: Pool) -> pa.Table:
     """Convert a pool to a table with one row per response.
 
-    Parameters
-    ----------
-    pool : Pool
-        Pool to convert.
+    pool : pool to convert
 
-    Returns
-    -------
-    pyarrow.Table
-        Rows by agent, then by item, then by repeat. The columns are agent, item, text, prompt, group and, if agents
-        have several responses to an item, repeat.
+    Returns a table, sorted by agent, item and repeat. The columns are agent, item, text, prompt, group and, if agents have
+    several responses to an item, repeat.
     """
     names = ("agent", "item", "text", "prompt", "group", "repeat")
     columns: dict[str, list[str | int | None]] = {name: [] for name in names}
@@ -99,22 +93,13 @@ def pool_to_table(pool: Pool) -> pa.Table:
 def read_run_tables(folder: RunFolder) -> dict[str, pa.Table]:
     """Read the tables of a run, for export.
 
-    Parameters
-    ----------
-    folder : RunFolder
-        The run.
+    folder : the run
 
-    Returns
-    -------
-    dict of str to pyarrow.Table
-        Tables by name: `ranking`, `items` and `trials`, each only if the run has it. `trials` contains the verdicts, the judge's
-        answers to single trials. For an imported run without verdicts, `trials` contains the rates (TPR and FPR) of each pair of
-        agents on each item.
+    Returns the tables by name: `ranking`, `items` and `trials`, each only if the run has it. `trials` contains the verdicts, the
+    judge's answers to single trials. For an imported run without verdicts, `trials` contains the rates (TPR and FPR) of each
+    pair of agents on each item.
 
-    Raises
-    ------
-    RunFolderError
-        [run-empty]: if the run has none of these tables.
+    Raises: RunFolderError [run-empty] if the run has none of these tables.
     """
     tables = {}
     for name, file in _CSV_FILES.items():
@@ -135,22 +120,12 @@ def read_run_tables(folder: RunFolder) -> dict[str, pa.Table]:
 def table_paths(path: Path, tables: Mapping[str, pa.Table]) -> tuple[Path, ...]:
     """Return the files to which tables are written.
 
-    Parameters
-    ----------
-    path : Path
-        File of the export.
-    tables : mapping of str to pyarrow.Table
-        Tables by name.
+    path : file of the export
+    tables : tables by name
 
-    Returns
-    -------
-    tuple of Path
-        Only `path` if it is a .duckdb or if there is one table; otherwise one file `<stem>-<table>` per table.
+    Returns only `path` if it is a .duckdb or if there is one table; otherwise one file `<stem>-<table>` per table.
 
-    Raises
-    ------
-    ConfigError
-        [export-format]: if the suffix is unknown.
+    Raises: ConfigError [export-format] if the suffix is unknown.
     """
     if path.suffix not in SUFFIXES:
         raise ConfigError(
@@ -165,24 +140,14 @@ def table_paths(path: Path, tables: Mapping[str, pa.Table]) -> tuple[Path, ...]:
 def write_tables(path: Path, tables: Mapping[str, pa.Table], *, raw_cells: bool = False) -> tuple[Path, ...]:
     """Write tables to the files that `table_paths` returns, and replace existing ones.
 
-    Parameters
-    ----------
-    path : Path
-        File of the export. Its suffix selects the format: .csv, .jsonl, .parquet or .duckdb.
-    tables : mapping of str to pyarrow.Table
-        Tables by name.
-    raw_cells : bool, default False
-        Whether texts that a spreadsheet would run as formulas are written unchanged to CSV files.
+    path : file of the export. Its suffix selects the format: .csv, .jsonl, .parquet or .duckdb.
+    tables : tables by name
+    raw_cells : whether texts that a spreadsheet would run as formulas are written unchanged to CSV files
 
-    Returns
-    -------
-    tuple of Path
-        Only `path` if it is a .duckdb or if there is one table; otherwise one file `<stem>-<table>` per table.
+    Returns only `path` if it is a .duckdb or if there is one table; otherwise one file `<stem>-<table>` per table.
 
-    Raises
-    ------
-    ConfigError
-        [export-format]: if the suffix is unknown; [duckdb-missing]: if the package `duckdb` is needed and not installed.
+    Raises: ConfigError [export-format] if the suffix is unknown; [duckdb-missing] if the package `duckdb` is needed and not
+        installed.
     """
     files = table_paths(path, tables)
     if path.suffix == ".duckdb":

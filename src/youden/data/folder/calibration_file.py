@@ -100,21 +100,12 @@ def read_calibrations(runs: Path) -> list[CalibrationRecord]:
 
     A calibration estimates the error rates of a judge on trials whose correct answer is known.
 
-    Parameters
-    ----------
-    runs : Path
-        Folder of runs.
+    runs : folder of runs
 
-    Returns
-    -------
-    list of CalibrationRecord
-        The oldest first; empty if the folder has no file of calibrations.
+    Returns the calibrations, the oldest first; empty if the folder has no file of calibrations.
 
-    Raises
-    ------
-    RunFolderError
-        [run-version]: if another version of youden wrote the file; [run-file-damaged]: if it does not have the expected
-        content.
+    Raises: RunFolderError [run-version] if another version of youden wrote the file; [run-file-damaged] if it does not have the
+        expected content.
     """
     path = runs / CALIBRATIONS
     if not path.is_file():
@@ -168,25 +159,14 @@ def _rate_precision(record: CalibrationRecord) -> tuple[bool, int]:
 def find_calibration(runs: Path, judge: Mapping[str, Json], *, pool: str | None) -> CalibrationRecord | None:
     """Find the latest calibration of a judge, preferably on the pool of a run.
 
-    Parameters
-    ----------
-    runs : Path
-        Folder of runs to search; if it has no calibration of the judge, ./runs is searched.
-    judge : mapping of str to JSON value
-        Settings of the judge, as in the signature of a run. Its name and the models that answered are not compared.
-    pool : str or None
-        Digest of the pool of the run; None if it is unknown. A calibration on this pool is preferred to a later one on
+    runs : folder of runs to search; if it has no calibration of the judge, ./runs is searched
+    judge : settings of the judge, as in the signature of a run. Its name and the models that answered are not compared.
+    pool : digest of the pool of the run; None if it is unknown. A calibration on this pool is preferred to a later one on
         another pool.
 
-    Returns
-    -------
-    CalibrationRecord or None
-        None if the judge was not calibrated.
+    Returns the calibration; None if the judge was not calibrated.
 
-    Raises
-    ------
-    RunFolderError
-        If a file of calibrations is damaged or has another version.
+    Raises: RunFolderError if a file of calibrations is damaged or has another version.
     """
     for folder in (runs, DEFAULT_RUNS):
         records = [record for record in read_calibrations(folder) if record.is_same_judge(judge)]

@@ -244,22 +244,12 @@ def join_repeats(pool: Pool, new_pool: Pool) -> Pool:
     Responses are added to the cells (one agent and one item) that have a response. New agents and items are ignored.
     Equal texts are matched: if a cell has a text once in `pool` and three times in `new_pool`, two are added.
 
-    Parameters
-    ----------
-    pool : Pool
-        Pool to extend.
-    new_pool : Pool
-        Pool with further responses of the same agents.
+    pool : pool to extend
+    new_pool : pool with further responses of the same agents
 
-    Returns
-    -------
-    Pool
-        A new pool with the same agents and items, in which each cell has its old responses and then the new ones.
+    Returns a new pool with the same agents and items, in which each cell has its old responses and then the new ones.
 
-    Raises
-    ------
-    PoolError
-        [join-none] if no response is new; [join-conflict] if an item has different prompts.
+    Raises: PoolError [join-none] if no response is new; [join-conflict] if an item has different prompts.
     """
     _check_prompts(pool, new_pool)
     agent_ids = [agent.id for agent in pool.agents]

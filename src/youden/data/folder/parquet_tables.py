@@ -136,16 +136,10 @@ def _encode_texts(texts: Sequence[str]) -> pa.Array:
 def write_table(path: Path, table: pa.Table, metadata: BaseModel, *, group_size: int | None = None) -> None:
     """Write a table as a Parquet file, compressed with zstd, and replace an existing file atomically.
 
-    Parameters
-    ----------
-    path : Path
-        The file.
-    table : pyarrow.Table
-        Rows to write; the metadata of its schema are dropped.
-    metadata : BaseModel
-        Metadata, which are stored as JSON in the schema.
-    group_size : int, optional
-        Maximum number of rows in a row group (Parquet's unit of consecutive rows). Default: that of pyarrow.
+    path : the file
+    table : rows to write; the metadata of its schema are dropped
+    metadata : metadata, which are stored as JSON in the schema
+    group_size : maximum number of rows in a row group (Parquet's unit of consecutive rows). Default: that of pyarrow.
     """
     table = table.replace_schema_metadata(with_table_metadata(table.schema, metadata).metadata)
     with atomic_write(path) as tmp_path:
@@ -388,23 +382,13 @@ def read_table(path: Path, metadata_class: type[M]) -> ParquetTable[M]:
 def read_table_metadata(path: Path, metadata_class: type[M]) -> M:
     """Read the metadata that youden stored in the file of a table, without reading rows.
 
-    Parameters
-    ----------
-    path : Path
-        The file.
-    metadata_class : type
-        Class that declares the fields of the metadata.
+    path : the file
+    metadata_class : class that declares the fields of the metadata
 
-    Returns
-    -------
-    BaseModel
-        Instance of `metadata_class`.
+    Returns an instance of `metadata_class`.
 
-    Raises
-    ------
-    RunFolderError
-        [run-missing], [run-file-missing]: if the folder or the file does not exist; [run-version]: if another version
-        of youden wrote it; [run-file-damaged]: if it is not a Parquet file with such metadata.
+    Raises: RunFolderError [run-missing], [run-file-missing] if the folder or the file does not exist; [run-version] if another
+        version of youden wrote it; [run-file-damaged] if it is not a Parquet file with such metadata.
     """
     if not path.is_file():
         raise missing_file_error(path)

@@ -48,15 +48,10 @@ def write_rates(path: Path, chunks: Iterable[tuple[int, Rates]], template: Plan 
     The rates are written in chunks of consecutive items, so that only one chunk is in memory at a time. The field `detail`
     of the rates, with sums of the answers to independent trials, is not written.
 
-    Parameters
-    ----------
-    path : Path
-        File to write; an existing one is replaced atomically.
-    chunks : iterable of (int, Rates)
-        For each chunk, the position of its first item among all items, and the rates on its items. In each chunk, the items
-        are numbered from 0. There is at least one chunk, and the chunks are in the order of the items.
-    template : Plan or Rates
-        Object with the agents, the items and the split of the whole run, which are stored as metadata.
+    path : file to write; an existing one is replaced atomically
+    chunks : for each chunk, the position of its first item among all items, and the rates on its items. In each chunk, the
+        items are numbered from 0. There is at least one chunk, and the chunks are in the order of the items.
+    template : object with the agents, the items and the split of the whole run, which are stored as metadata
     """
     ids_by_entity = {"agents": template.agent_ids, "items": template.item_ids}
     metadata = RatesMetadata(
@@ -140,16 +135,10 @@ class PairsMetadata(TableMetadata):
 def write_pairs(path: Path, pairs: Pairs, *, agents: tuple[str, ...], ranking_digest: str) -> None:
     """Write pairs of agents to a Parquet file, one row per ordered pair; NaN becomes null.
 
-    Parameters
-    ----------
-    path : Path
-        File to write; an existing one is replaced atomically.
-    pairs : Pairs
-        Measures of all pairs.
-    agents : tuple of str
-        Ids of the agents, by position in the pairs.
-    ranking_digest : str
-        SHA-256 (hex) of the file ranking.csv of the same fit.
+    path : file to write; an existing one is replaced atomically
+    pairs : measures of all pairs
+    agents : ids of the agents, by position in the pairs
+    ranking_digest : SHA-256 (hex) of the file ranking.csv of the same fit
     """
     first, second = np.nonzero(~np.eye(len(agents), dtype=np.bool_))
     abilities = [None if np.isnan(ability) else ability for ability in pairs.ability.tolist()]
@@ -170,23 +159,13 @@ def write_pairs(path: Path, pairs: Pairs, *, agents: tuple[str, ...], ranking_di
 def read_pairs(path: Path, *, ranking: Path) -> Pairs:
     """Read the pairs of agents that a fit wrote together with its ranking.
 
-    Parameters
-    ----------
-    path : Path
-        File of the pairs.
-    ranking : Path
-        File ranking.csv of the run.
+    path : file of the pairs
+    ranking : file ranking.csv of the run
 
-    Returns
-    -------
-    Pairs
-        Measures of all pairs of agents, and two facts about the run. `partners_seen` is the mean share of the other agents
-        with which an agent was compared on an item. `own_rates` states whether each pair has its own false-positive rate.
+    Returns the measures of all pairs of agents, and two facts about the run. `partners_seen` is the mean share of the other
+    agents with which an agent was compared on an item. `own_rates` states whether each pair has its own false-positive rate.
 
-    Raises
-    ------
-    RunFolderError
-        [pairs-stale] if another fit wrote the ranking; the errors of `read_table` if a file cannot be read.
+    Raises: RunFolderError [pairs-stale] if another fit wrote the ranking; the errors of `read_table` if a file cannot be read.
     """
     table = read_table(path, PairsMetadata)
     metadata = table.metadata

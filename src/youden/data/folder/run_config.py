@@ -597,17 +597,10 @@ def dump_run_config(config: RunConfig, folder: Path) -> str:
 
     The text states the value of most keys, even if it is the default. Rarely used keys with their default are left out.
 
-    Parameters
-    ----------
-    config : RunConfig
-        Config of a run.
-    folder : Path
-        Folder of the file; paths in the result are relative to it.
+    config : config of a run
+    folder : folder of the file; paths in the result are relative to it
 
-    Returns
-    -------
-    str
-        YAML text, which `read_run_config` reads.
+    Returns a YAML text, which `read_run_config` reads.
     """
     data = config.model_dump(mode="json", exclude_none=True)
     data["out"] = str(config.folder)

@@ -69,15 +69,9 @@ class StrictFile(BaseModel):
 def missing_file_error(path: Path) -> RunFolderError:
     """Return the error that a file of a run does not exist.
 
-    Parameters
-    ----------
-    path : Path
-        The missing file.
+    path : the missing file
 
-    Returns
-    -------
-    RunFolderError
-        [run-missing] if its folder does not exist either; else [run-file-missing].
+    Returns the error [run-missing] if its folder does not exist either; else [run-file-missing].
     """
     if not path.parent.is_dir():
         return RunFolderError(

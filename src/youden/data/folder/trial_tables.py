@@ -216,12 +216,8 @@ def write_verdicts(path: Path, verdicts: Verdicts) -> None:
 
     The settings of the judge and the digest of the plan become metadata of the file.
 
-    Parameters
-    ----------
-    path : Path
-        File to write; an existing file is replaced.
-    verdicts : Verdicts
-        Answers to all trials of a plan. Each trial is one row, in the order of the plan: first the columns of the trial,
+    path : file to write; an existing file is replaced
+    verdicts : answers to all trials of a plan. Each trial is one row, in the order of the plan: first the columns of the trial,
         then those of the answer, then one column per vote of a jury.
     """
     trials = verdicts.plan.trials.columns()
@@ -257,25 +253,15 @@ def _make_verdicts_metadata(verdicts: Verdicts) -> VerdictsMetadata:
 def read_verdicts(path: Path, plan: Plan) -> Verdicts:
     """Read the verdicts on a plan.
 
-    Parameters
-    ----------
-    path : Path
-        File that `write_verdicts` wrote.
-    plan : Plan
-        Plan that was judged.
+    path : file that `write_verdicts` wrote
+    plan : plan that was judged
 
-    Returns
-    -------
-    Verdicts
-        Answers to the trials of `plan`, in their order. An optional field for which the judge provided no values, such as
-        `usd` or `seconds`, is None.
+    Returns the answers to the trials of `plan`, in their order. An optional field for which the judge provided no values, such as
+    `usd` or `seconds`, is None.
 
-    Raises
-    ------
-    RunFolderError
-        [run-other-plan]: if the file contains verdicts on another plan; [run-missing], [run-file-missing]: if the folder
-        or the file does not exist; [run-version]: if another version of youden wrote it; [run-file-damaged]: if it does
-        not have the expected content.
+    Raises: RunFolderError [run-other-plan] if the file contains verdicts on another plan; [run-missing], [run-file-missing] if
+        the folder or the file does not exist; [run-version] if another version of youden wrote it; [run-file-damaged] if it
+        does not have the expected content.
     """
     table = open_verdict_table(path, plan_digest=plan.digest)
     metadata = table.metadata
@@ -308,23 +294,13 @@ def _read_votes(table: ParquetTable[VerdictsMetadata]) -> Floats | None:
 def open_verdict_table(path: Path, *, plan_digest: str) -> ParquetTable[VerdictsMetadata]:
     """Open the table of the verdicts on a plan, and check that it belongs to the plan; its rows are not read yet.
 
-    Parameters
-    ----------
-    path : Path
-        The file.
-    plan_digest : str
-        Digest of the plan that was judged.
+    path : the file
+    plan_digest : digest of the plan that was judged
 
-    Returns
-    -------
-    ParquetTable
-        Table whose columns can be read one by one.
+    Returns a table whose columns can be read one by one.
 
-    Raises
-    ------
-    RunFolderError
-        [run-other-plan]: if the file contains verdicts on another plan, that is, if it records another digest; the errors
-        of `read_table`: if the file cannot be read.
+    Raises: RunFolderError [run-other-plan] if the file contains verdicts on another plan, that is, if it records another
+        digest; the errors of `read_table` if the file cannot be read.
     """
     table = read_table(path, VerdictsMetadata)
     stored_digest = table.metadata.plan_digest

@@ -21,6 +21,7 @@ from youden.data.importers.foreign_files import import_error
 from youden.data.importers.table_files import EXCEL, read_rows, read_tables
 from youden.errors import ImportFormatError
 from youden.text.json_text import check_unique_keys
+from youden.text.number_text import parse_number
 from youden.text.printable import find_name_fault
 from youden.text.replacements import Replacements
 from youden.text.sentences import describe_similar_names, format_count, suggest_name
@@ -477,11 +478,8 @@ def _parse_preference(text: str) -> float:
     """Convert a text such as "0.7", "0,7" or "70%" to a number; NaN for a word."""
     if not any(character.isdigit() for character in text):  # such as "nan"
         return np.nan
-    divisor = 100 if text.endswith("%") else 1
-    try:
-        return float(text.removesuffix("%").replace(",", ".")) / divisor
-    except ValueError:
-        return np.nan
+    number = parse_number(text)
+    return np.nan if number is None else number
 
 
 def _check_percent_signs(path: Path, winner: pd.Series[str]) -> None:

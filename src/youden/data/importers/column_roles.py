@@ -508,9 +508,9 @@ class _RoleSearch(WideTableSearch):
         if self.table[item].is_long or not (is_named_by_user or is_named_like_ids or may_be_ids):
             return {"prompt": item}
         prompt = self.given.get("prompt") or self.find_prompt_column(item, {*used, item})
-        if may_be_ids and prompt is None:
-            return {"prompt": item}
-        return {"item": item, "prompt": prompt} if prompt else {"item": item}
+        if prompt:
+            return {"item": item, "prompt": prompt}
+        return {"prompt": item} if may_be_ids else {"item": item}
 
     def find_item_column(self, agents: tuple[str, ...], candidates: Sequence[str]) -> str | None:
         """Return the column of ids or prompts that identifies items; None without candidates.
@@ -522,7 +522,6 @@ class _RoleSearch(WideTableSearch):
         agents : columns that together name an agent; empty if each agent has its own column
         candidates : columns to choose from, the most reliable first
         """
-        candidates = [name for name in candidates if name not in agents]
         if not candidates:
             return None
         if agents:

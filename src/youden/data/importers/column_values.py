@@ -144,16 +144,18 @@ class TableColumns(dict[str, ColumnValues]):
     ----------
     n_rows : int
         Number of rows.
-    names : list of str
-        Names of the columns with at least one value, in order.
     """
 
     def __init__(self, rows: Sequence[Row]) -> None:
         super().__init__()
         self._rows = rows
         self.n_rows = len(rows)
-        all_names = dict.fromkeys(chain.from_iterable(rows))
-        self.names = [name for name in all_names if any(value is not None for value in self[name].values)]
+
+    @cached_property
+    def names(self) -> list[str]:
+        """Names of the columns with at least one value, in order."""
+        all_names = dict.fromkeys(chain.from_iterable(self._rows))
+        return [name for name in all_names if any(value is not None for value in self[name].values)]
 
     def __missing__(self, name: str) -> ColumnValues:
         column = self[name] = ColumnValues([get_value(row, name) for row in self._rows])

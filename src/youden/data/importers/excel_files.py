@@ -37,24 +37,12 @@ def read_excel_sheets(file: Path, note: Note) -> Iterator[tuple[str, Rows]]:
     The columns of a sheet are similar if all of them are in the first sheet, or if they include all columns of the first
     sheet. Hidden sheets are skipped, and so are sheets with fewer than two rows of several cells.
 
-    Parameters
-    ----------
-    file : Path
-        Excel file (.xlsx or .xlsm).
-    note : callable
-        Function that is called with each assumption about the file, and its location.
+    file : Excel file (.xlsx or .xlsm)
+    note : function that is called with each assumption about the file, and its location
 
-    Yields
-    ------
-    title : str
-        Title of the sheet.
-    rows : list of (str, dict)
-        Location and values by column of each row.
+    Yields the title of each sheet, and the location and the values by column of each row.
 
-    Raises
-    ------
-    ImportFormatError
-        [import-format] if the file cannot be read; [import-empty] if a sheet has a header and no rows.
+    Raises: ImportFormatError [import-format] if the file cannot be read; [import-empty] if a sheet has a header and no rows.
     """
     first_header: set[str] | None = None
     for title, records in _read_sheets(file, note):

@@ -51,25 +51,14 @@ def import_error(location: Path | str, problem: str, *, slug: str) -> ImportForm
 def find_files(paths: Sequence[Path], patterns: Sequence[str], *, what: str) -> list[Path]:
     """List the given files, and those files in the given folders that match a pattern.
 
-    Parameters
-    ----------
-    paths : sequence of Path
-        Files, which may have any name, and folders, which are searched at any depth.
-    patterns : sequence of str
-        Glob patterns for the names of files in folders; upper and lower case are equal.
-    what : str
-        Expected kind of file, for messages, such as "an Inspect log".
+    paths : files, which may have any name, and folders, which are searched at any depth
+    patterns : glob patterns for the names of files in folders; upper and lower case are equal
+    what : expected kind of file, for messages, such as "an Inspect log"
 
-    Returns
-    -------
-    list of Path
-        Each file once, in the order of `paths`; files of one folder are sorted by path.
+    Returns each file once, in the order of `paths`; files of one folder are sorted by path.
 
-    Raises
-    ------
-    ImportFormatError
-        [import-not-found] if a path does not exist or is a special file; [import-empty] if a folder has no matching
-        file.
+    Raises: ImportFormatError [import-not-found] if a path does not exist or is a special file; [import-empty] if a folder has
+        no matching file.
     """
     files: dict[Path, None] = {}  # an ordered set
     for path in paths:
@@ -181,27 +170,16 @@ def parse_json(
 ) -> Json:
     """Parse one JSON value.
 
-    Parameters
-    ----------
-    text : str or bytes
-        The JSON; bytes are decoded as UTF-8.
-    location : Path or str
-        File, or file and line, with which error messages start.
-    replaced : Replacements, optional
-        Counts the values that were replaced: NaN and infinities by None, unpaired surrogates by U+FFFD. Default: they
+    text : the JSON; bytes are decoded as UTF-8
+    location : file, or file and line, with which error messages start
+    replaced : counts the values that were replaced: NaN and infinities by None, unpaired surrogates by U+FFFD. Default: they
         are replaced, but not counted.
-    remedy : str, optional
-        Sentence, without a full stop, with which error messages end.
+    remedy : sentence, without a full stop, with which error messages end
 
-    Returns
-    -------
-    JSON value
-        The parsed value.
+    Returns the parsed value.
 
-    Raises
-    ------
-    ImportFormatError
-        [import-json] if the text is not JSON or nested too deeply; [import-encoding] if the bytes are not UTF-8.
+    Raises: ImportFormatError [import-json] if the text is not JSON or nested too deeply; [import-encoding] if the bytes are not
+        UTF-8.
     """
     decoded = text if isinstance(text, str) else _decode_utf8(text, location, remedy)
     try:

@@ -146,7 +146,7 @@ def _is_conversation(value: Json) -> bool:
     last = get_nested(value, -1)
     if not isinstance(last, dict) or not is_list_of_objects(value):
         return False
-    is_message = "role" in last or "message.role" in last or last.keys() == {"parts"}  # Gemini: of a user
+    is_message = not last.keys().isdisjoint(_ROLE_KEYS) or last.keys() == {"parts"}  # Gemini: of a user
     is_part = last.keys() <= _PART_KEYS and "text" in last
     return is_message or is_part
 

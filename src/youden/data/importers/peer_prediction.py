@@ -56,19 +56,11 @@ def find_paper_groups(conditions: Collection[str]) -> dict[str, str]:
 
     In the paper, agents are called conditions. Each of its domains (summaries, reviews, translations) has its own conditions.
 
-    Parameters
-    ----------
-    conditions : collection of str
-        Names of the agents.
+    conditions : names of the agents
 
-    Returns
-    -------
-    dict of str to str
-        Group by condition: "faithful", "strategic" or "low-effort". Variants of style have no group, and are left out. The
-        groups of a domain are returned only if `conditions` contains all conditions of the domain that have a group.
+    Returns the group by condition: "faithful", "strategic" or "low-effort". Variants of style have no group, and are left out.
+    The groups of a domain are returned only if `conditions` contains all conditions of the domain that have a group.
 
-    Examples
-    --------
     >>> find_paper_groups(["Faithful", "Poetic"])
     {}
     """
@@ -188,21 +180,12 @@ def _parse_example_number(file: Path) -> str:
 def load_agents(file: Path) -> PaperAgentsFile:
     """Read and check an agents file, which holds the responses of all agents to all items.
 
-    Parameters
-    ----------
-    file : Path
-        The JSON file.
+    file : the JSON file
 
-    Returns
-    -------
-    PaperAgentsFile
-        The agents of the file, and one task per item with a response of each agent.
+    Returns the agents of the file, and one task per item with a response of each agent.
 
-    Raises
-    ------
-    ImportFormatError
-        [import-not-found] if the file cannot be read; [import-format] if it has another layout; [import-agents] if
-        two agents have the same name; [import-shape]: if a task does not have one response per agent.
+    Raises: ImportFormatError [import-not-found] if the file cannot be read; [import-format] if it has another layout;
+        [import-agents] if two agents have the same name; [import-shape] if a task does not have one response per agent.
     """
     content = _read_json_file(file, PaperAgentsFile)
     agent_names = [perspective.condition for perspective in content.agent_perspectives]

@@ -205,7 +205,7 @@ class PoolBuilder:
                 self._refuse(printable(agent_id), printable(item_id), reason, id_location)
                 return
         if not isinstance(text, str):
-            self._refuse(agent_id, item_id, f"the text is no string but {type(text).__name__}", location)
+            self._refuse(agent_id, item_id, f"the text is not a string: got {type(text).__name__}", location)
             return
 
         text = "" if text.isspace() else text

@@ -213,8 +213,8 @@ class _Responses:
 
         - Each row has a group, and an agent has the same id in two groups.
         - If there are prompts, the rows of an agent with the same group and id have the same prompt.
-        - If there are no prompts, the rows of an agent with the same group, id and repeat have the same response, and the
-          agents have items in common (`has_shared_items`).
+        - If there are no prompts, the rows of an agent with the same group, id and repeat have the same response, groups have at
+          least two ids on average, and the agents have items in common (`has_shared_items`).
 
         groups : group of items of each row (n_rows,), such as its subject or file; None if missing
         repeats : number or label of the repeat of each row (n_rows,); None if missing, "" in all rows without repeats
@@ -224,34 +224,27 @@ class _Responses:
         if self.has_prompts:
             return are_determined_by(self.prompts, self.agents, groups, self.ids)
         have_same_response = are_determined_by(self.texts, self.agents, groups, self.ids, repeats)
-        return have_same_response and self.has_shared_items(groups)
+        have_several_ids = len(set(zip(groups, self.ids, strict=True))) >= 2 * len(set(groups))
+        return have_same_response and have_several_ids and self.has_shared_items(groups)
 
     def may_be_distinguished_by(self, groups: Values) -> bool:
         """Return whether groups and ids together determine the responses of an agent, and agents have the same groups and ids.
 
         groups : value of a column in each row (n_rows,); None if missing
         """
-        if None in groups or not are_determined_by(self.texts, self.agents, groups, self.ids):
-            return False
-        n_agents = self.count_agents(list(zip(groups, self.ids, strict=True)))
-        n_shared_rows = sum(n > 1 for n in n_agents)
-        return len(set(self.agents)) < 2 or n_shared_rows >= _MIN_SHARED_FRACTION * len(n_agents)
+        determine_texts = None not in groups and are_determined_by(self.texts, self.agents, groups, self.ids)
+        return determine_texts and self.has_shared_items(groups)
 
     def has_shared_items(self, groups: Values) -> bool:
         """Return whether agents have items in common if each pair of a group and an id is an item.
 
-        Two conditions must hold. Groups have at least two items on average. If there are several agents, at least half of the
-        rows are responses to items to which another agent responded, too.
+        If there are several agents, at least half of the rows must be responses to items to which another agent responded, too.
 
         groups : group of items of each row (n_rows,), such as its subject or file
         """
-        items = list(zip(groups, self.ids, strict=True))
-        if len(set(items)) < 2 * len(set(groups)):
-            return False
-        if len(set(self.agents)) < 2:
-            return True
-        n_shared_rows = sum(n_agents > 1 for n_agents in self.count_agents(items))
-        return n_shared_rows >= _MIN_SHARED_FRACTION * len(items)
+        n_agents = self.count_agents(list(zip(groups, self.ids, strict=True)))
+        n_shared_rows = sum(n > 1 for n in n_agents)
+        return len(set(self.agents)) < 2 or n_shared_rows >= _MIN_SHARED_FRACTION * len(n_agents)
 
     def count_agents(self, items: Values) -> list[int]:
         """Count, for each row, the agents that have a response to its item; `items` has the item of each row."""
@@ -327,11 +320,8 @@ def _check_prompts_identify_items(roles: Roles, table: TableColumns, *, location
     for name in roles.unused:
         # rows of different sessions may be turns of different conversations, and thus different items
         is_information = infer_role(name) == "about" or (_REPEAT_WORDS - {"session"}) & split_into_words(name)
-        if (
-            not is_information
-            and name not in (FOLDER, FILE)
-            and responses.may_be_distinguished_by(responses.get_values(name))
-        ):
+        may_distinguish = not is_information and name not in (FOLDER, FILE)
+        if may_distinguish and responses.may_be_distinguished_by(responses.get_values(name)):
             raise import_error(location, _describe_ambiguity(name, prompt, responses, roles.agents), slug="import-ids")
 
 

@@ -28,23 +28,13 @@ LocatedRows = Iterator[tuple[str, Row]]
 def read_result_rows(paths: Sequence[Path], notes: list[str]) -> Rows:
     """Read the results of a benchmark, with one row per model and item.
 
-    Parameters
-    ----------
-    paths : sequence of Path
-        Files or folders: samples_*.jsonl or results_*.json of lm-eval, per_instance_stats.json of HELM, result folders
-        of MTEB with model_meta.json, and reports of SWE-bench.
-    notes : list of str
-        Receives one note on what was assumed about the files.
+    paths : files or folders: samples_*.jsonl or results_*.json of lm-eval, per_instance_stats.json of HELM, result folders of
+        MTEB with model_meta.json, and reports of SWE-bench
+    notes : receives one note on what was assumed about the files
 
-    Returns
-    -------
-    list of (str, dict)
-        Location and values by column of each row; empty if the files are none of these.
+    Returns the location and the values by column of each row; empty if the files are none of these.
 
-    Raises
-    ------
-    ImportFormatError
-        If a file cannot be read.
+    Raises: ImportFormatError if a file cannot be read.
     """
     readers = {
         "samples_*.jsonl": (_read_lm_eval_samples, "results of lm-eval: a document is an item"),

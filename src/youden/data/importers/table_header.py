@@ -354,7 +354,7 @@ def _check_no_second_table(rows: Records, below_empty_line: Collection[str]) -> 
 
 
 def _is_second_table(lines: Sequence[Sequence[Json]], lines_above: Sequence[Sequence[Json]]) -> bool:
-    """Return whether some lines are a second table, with a header and columns of its own, below the rows of the first table.
+    """Return whether some lines are a second table, with another header and other columns, below the rows of the first table.
 
     A column is examined only if at least half of the rows above have a text in it. Two conditions must hold:
 

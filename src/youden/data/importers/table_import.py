@@ -141,9 +141,8 @@ def _are_columns_known(files: Sequence[Path], columns: Mapping[str, str]) -> boo
     known_roles = first_row.keys() | columns.keys()  # a column named like a role has this role
     if "text" not in known_roles:
         known_roles |= detect_known_layout(first_row).keys()
-    are_agents_named = (
-        len(files) > 1 or "agent" in known_roles or len(split_text_columns(columns.get("text", ""), flat_row)) > 1
-    )
+    has_agent_columns = len(split_text_columns(columns.get("text", ""), flat_row)) > 1
+    are_agents_named = len(files) > 1 or "agent" in known_roles or has_agent_columns
     has_other_columns = not first_row.keys() <= {*ROLES, *columns.values()}
     return is_pool_header(known_roles) and (are_agents_named or not has_other_columns)
 
@@ -373,9 +372,8 @@ class _TableImporter:
         )
         for column in roles.agent_columns or (roles.columns["text"],):
             if _are_written_as_lists([row.get(column) for row in rows]):
-                self.builder.add_note(
-                    f"the responses in {column!r} are written as lists, and each list is read as one text"
-                )
+                note = f"the responses in {column!r} are written as lists, and each list is read as one text"
+                self.builder.add_note(note)
         located_rows = [located_row for table in tables for located_row in table.rows]
         _check_texts_are_not_nested(roles, located_rows)
         for location, row in located_rows:

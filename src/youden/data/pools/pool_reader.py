@@ -510,21 +510,10 @@ def find_file_of_other_pool(agents: Sequence[Agent], items: Sequence[Item], fold
 def iter_responses(pool: Pool) -> Iterator[tuple[Agent, Item, int | None, str]]:
     """Yield the responses of a pool by agent, then by item, then by repeat.
 
-    Parameters
-    ----------
-    pool : Pool
-        The pool. Cells (agent, item) without a response are skipped.
+    pool : the pool. Cells (agent, item) without a response are skipped.
 
-    Yields
-    ------
-    agent : Agent
-        Agent that responded.
-    item : Item
-        Item that it responded to.
-    repeat : int or None
-        Number of the response among the responses of this agent to this item, from 1; None if it is the only one.
-    text : str
-        The response.
+    Yields for each response the agent, the item, the number of the response among the responses of the agent to the item, from 1
+    (None if it is the only one), and the text.
     """
     for position, agent in enumerate(pool.agents):
         texts_by_repeat = [pool.texts[position]]

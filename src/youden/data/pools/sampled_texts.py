@@ -89,18 +89,11 @@ class SampledTexts:
     def __len__(self) -> int:
         return len(self.item_of)
 
-    @cached_property
-    def bounds(self) -> Index:
-        """Bounds of the texts of each sampled item, int array (n_sampled_items + 1,).
-
-        Item m has the texts from bounds[m] to bounds[m + 1] (excluded).
-        """
-        return np.searchsorted(self.item_of, np.arange(len(self.items) + 1))
-
     @property
     def ranges(self) -> Iterator[tuple[int, int]]:
         """Position of the first text of each sampled item, and of the first text after its last one."""
-        return pairwise(self.bounds.tolist())
+        bounds = np.searchsorted(self.item_of, np.arange(len(self.items) + 1))
+        return pairwise(bounds.tolist())
 
     @cached_property
     def n_words(self) -> Index:
@@ -108,14 +101,18 @@ class SampledTexts:
         return np.diff(self.texts.start)
 
     @cached_property
+    def _word_matrix(self) -> csr_array[np.int8]:
+        return build_word_matrix(self.texts)
+
+    @cached_property
     def has_word(self) -> csr_array[np.int8]:
         """1 if the text contains the word: int8 array (n_texts, n_distinct_words)."""
-        return build_word_matrix(self.texts)[: len(self)]
+        return self._word_matrix[: len(self)]
 
     @cached_property
     def prompt_has_word(self) -> csr_array[np.int8]:
         """1 if the prompt of the item contains the word: int8 array (n_sampled_items, n_distinct_words)."""
-        return build_word_matrix(self.texts)[len(self) :]
+        return self._word_matrix[len(self) :]
 
     @cached_property
     def idf(self) -> Floats:

@@ -54,22 +54,12 @@ def read_csv(path: Path, empty: EmptyRule = "failure") -> Pool:
     Every field is a string. An empty prompt or group is missing. Two rows of an item must not have different prompts, and
     two rows of an agent must not have different groups.
 
-    Parameters
-    ----------
-    path : Path
-        The table.
-    empty : {"failure", "missing"}, default "failure"
-        Whether an empty text is an empty response, or no response.
+    path : the table
+    empty : whether an empty text is an empty response, or no response
 
-    Returns
-    -------
-    Pool
-        The name of the pool is the name of the file without the suffix.
+    Returns the pool, which is named after the file, without the suffix.
 
-    Raises
-    ------
-    PoolError
-        If the table is not valid. The message names the line on which the record starts.
+    Raises: PoolError if the table is not valid. The message names the line on which the record starts.
     """
     source = Source(path)
     rows = _TidyRows(source, empty)
@@ -112,23 +102,12 @@ def read_parquet(path: Path, empty: EmptyRule = "failure") -> Pool:
 
     Columns are strings, or dictionaries of strings; repeats may be numbers. A null prompt or group is missing.
 
-    Parameters
-    ----------
-    path : Path
-        The table.
-    empty : {"failure", "missing"}, default "failure"
-        Whether an empty text is an empty response, or no response.
+    path : the table
+    empty : whether an empty text is an empty response, or no response
 
-    Returns
-    -------
-    Pool
-        The name of the pool is the name of the file without the suffix.
+    Returns the pool, which is named after the file, without the suffix.
 
-    Raises
-    ------
-    PoolError
-        If the table is not valid. The message names the number of the row, from 1.
-    InputError
+    Raises: PoolError if the table is not valid. The message names the number of the row, from 1; InputError
         [unpacked-too-large] if the file decompresses to far more than its size.
     """
     source = Source(path, unit="row")
@@ -218,22 +197,12 @@ def read_frame(frame: pd.DataFrame, empty: EmptyRule = "failure") -> Pool:
     A row whose cells are all empty is skipped. Each other row needs an agent and an item, while prompt, group and repeat may be
     empty. An unpaired surrogate in a text becomes U+FFFD, with a warning in the log.
 
-    Parameters
-    ----------
-    frame : pandas.DataFrame
-        Table in one of the two layouts. Its index is ignored, unless it is named item in the wide layout.
-    empty : {"failure", "missing"}, default "failure"
-        Whether an empty cell in place of a text is an empty response, or no response.
+    frame : table in one of the two layouts. Its index is ignored, unless it is named item in the wide layout.
+    empty : whether an empty cell in place of a text is an empty response, or no response
 
-    Returns
-    -------
-    Pool
-        Agents and items are in the order of their first row.
+    Returns the pool; its agents and items are in the order of their first row.
 
-    Raises
-    ------
-    PoolError
-        If the frame is not valid. The message names the number of the row, from 1.
+    Raises: PoolError if the frame is not valid. The message names the number of the row, from 1.
     """
     source = Source(_FRAME, unit="row")
     tidy_frame = _to_tidy_frame(source, frame)
@@ -549,7 +518,7 @@ def _has_valid_fields_without_repeats(columns: Sequence[pa.LargeStringArray]) ->
         return False
     if not is_utf8(columns):
         return False
-    group_names = [name for name in groups.unique().to_pylist() if name]  # null and an empty string are no group
+    group_names = [name for name in groups.unique().to_pylist() if name]  # null and an empty string name no group
     return not any(find_name_fault(name) for name in group_names)
 
 
