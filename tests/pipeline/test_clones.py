@@ -13,6 +13,8 @@ from commands import wire_judge
 from report_runs import judged
 from small_pools import answer_with, make_pool
 from youden import make_plan, rank
+from youden.pipeline import clones
+from youden.pipeline.clones import find_pool_clones
 from youden.pipeline.fitted_run import fit_run
 from youden.pools.checks.check import check_pool
 from youden.report.data.report import ReportData
@@ -72,3 +74,18 @@ def test_a_fit_without_the_texts_reports_the_clones_of_the_first_fit(tmp_path: P
         "'a0', 'a1' give the same responses, except for up to a third of the words, on at least 50% of their items."
     )
     assert clones.agents == ("a0", "a1")
+
+
+def test_the_share_of_clones_is_the_mean_over_the_items_that_two_of_them_have(pool_with_copy: Pool) -> None:
+    texts = pool_with_copy.texts.copy()
+    texts[1, :2] = texts[2, 2:4]  # a1 gives other responses to 2 of its 7 items
+    texts[1, 7] = None
+    (finding,) = find_pool_clones(replace(pool_with_copy, texts=texts))
+    assert finding.facts["share"] == pytest.approx(5 / 7)
+
+
+def test_pools_of_more_responses_than_a_chunk_have_the_same_clones(
+    pool_with_copy: Pool, checked: Finding, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clones, "CHUNK_RESPONSES", 2)
+    assert find_pool_clones(pool_with_copy) == (checked,)

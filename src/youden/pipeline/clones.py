@@ -10,6 +10,7 @@ from contextlib import suppress
 from weakref import WeakKeyDictionary
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import squareform
 
@@ -17,9 +18,12 @@ from youden.data.folder.run_files import PoolSummary
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.sampled_texts import SampledTexts, format_names, select_ids
 from youden.errors import YoudenError
+from youden.text.similarity import jaccard_similarity
 from youden.types import Finding, Plan, Pool
-from youden.types.pool import Bools, Floats, Ids, Positions
+from youden.types.pool import Bools, Floats, Positions
 from youden.types.recommendation import MIN_AGENTS_FOR_COPYING
+
+Counts = NDArray[np.unsignedinteger]
 
 MIN_CLONE_SIMILARITY = 0.65
 """Minimum Jaccard similarity of words of two responses that count as the same.
@@ -39,8 +43,8 @@ MIN_CLONE_SHARE = 0.5
 MIN_CLONE_WORDS = 3
 MIN_COMMON_ITEMS = 3
 
-MAX_MEDIAN_RESPONSES = 1_000
-"""Number of responses whose similarities to all responses to the item determine the median similarity of the item."""
+CHUNK_RESPONSES = 1_000
+"""Number of responses that are compared with the others at a time. The first chunk determines the median of an item."""
 
 MAX_TEXTS_OF_RUN = 3_000
 """Approximate number of responses that are compared to rank a pool; `youden check` compares more."""
@@ -104,25 +108,20 @@ def find_clones(sample: SampledTexts) -> Iterator[Finding]:
     """
     n_same, n_compared = _count_same_responses(sample)
     min_compared = min(MIN_COMMON_ITEMS, len(sample.items))
-    has_enough_items = n_compared >= min_compared
-    has_same_responses = (n_same > 0) & (n_same >= MIN_CLONE_SHARE * n_compared)
-    is_clone_pair = has_enough_items & has_same_responses
+    is_clone_pair = (n_same > 0) & (n_compared >= min_compared)
+    is_clone_pair &= n_same >= np.multiply(n_compared, MIN_CLONE_SHARE, dtype=np.float32)
     if not is_clone_pair.any():
         return
 
     for members in _cluster_pairs(is_clone_pair):
         pairs = np.ix_(members, members)
-        share_of_all_pairs = float(n_same[pairs].sum() / max(1, n_compared[pairs].sum()))
-
-        # The pairs of a member with itself count in `n_compared`, but not in `n_same`. They are about 1/n of all pairs of the n
-        # members, so the share among pairs of different members is larger by the factor n / (n − 1).
-        share = share_of_all_pairs * (len(members) / (len(members) - 1))
+        share = float(n_same[pairs].sum() / np.triu(n_compared[pairs], k=1).sum())
         ids = select_ids(sample.pool.agents, members)
-        yield _make_clone_finding(ids, n_agents=sample.pool.n_agents, share=min(share, 1.0))
+        yield _make_clone_finding(ids, n_agents=sample.pool.n_agents, share=share)
 
 
 def _cluster_pairs(is_pair: Bools) -> list[Positions]:
-    """Return the clusters of agents of which any two are a pair, from a matrix (n_agents, n_agents)."""
+    """Return the clusters of agents of which any two are a pair, from a matrix (n_agents, n_agents), above its diagonal."""
     # complete linkage: a chain of pairs is not one cluster
     distances = squareform(~is_pair, checks=False).astype(np.float64)
     labels = fcluster(linkage(distances, "complete"), 0.5, "distance") - 1
@@ -130,7 +129,7 @@ def _cluster_pairs(is_pair: Bools) -> list[Positions]:
     return [np.flatnonzero(labels == cluster) for cluster in np.flatnonzero(sizes > 1)]
 
 
-def _count_same_responses(sample: SampledTexts) -> tuple[Ids, Ids]:
+def _count_same_responses(sample: SampledTexts) -> tuple[Counts, Counts]:
     """Count, for each pair of agents, the items on which both give the same response.
 
     Two responses count as the same if the Jaccard similarity of their words reaches the threshold of the item. Thus they may
@@ -138,25 +137,30 @@ def _count_same_responses(sample: SampledTexts) -> tuple[Ids, Ids]:
 
     sample : responses to compare
 
-    Returns two int arrays (n_agents, n_agents): the numbers of items with the same response, which are 0 on the diagonal, and
-    the numbers of items on which the responses of the two agents were compared.
+    Returns two int arrays (n_agents, n_agents): the numbers of items with the same response, which are 0 on and below the
+    diagonal, and the numbers of items on which the responses of the two agents were compared.
     """
-    n_agents = sample.pool.n_agents
-    n_same = np.zeros((n_agents, n_agents), dtype=np.int32)
-    n_compared = np.zeros((n_agents, n_agents), dtype=np.int32)
-    for rows, all_similarities in sample.iter_similarities():  # one item after another
-        is_long_enough = sample.n_words[rows] >= MIN_CLONE_WORDS
-        agents = sample.agent_of[rows[is_long_enough]]
-        similarity = all_similarities
-        if not is_long_enough.all():
-            similarity = all_similarities[np.ix_(is_long_enough, is_long_enough)]
-        is_same = similarity >= _choose_clone_threshold(similarity)
+    n_agents, n_items = sample.pool.n_agents, len(sample.items)
+    count_type = np.min_scalar_type(n_items)  # 8 bits for a large pool, to save memory
+    is_long_enough = sample.n_words[: len(sample)] >= MIN_CLONE_WORDS
+    is_compared = np.zeros((n_agents, n_items), dtype=count_type)
+    is_compared[sample.agent_of[is_long_enough], sample.item_of[is_long_enough]] = 1
+    n_compared = is_compared @ is_compared.T
 
-        # slices are several times faster than positions if all agents are compared, in their order
-        pairs = np.ix_(agents, agents) if len(agents) < n_agents else np.s_[:, :]
-        n_compared[pairs] += 1
-        n_same[pairs] += is_same
-    np.fill_diagonal(n_same, 0)
+    n_same = np.zeros((n_agents, n_agents), dtype=count_type)
+    for start, end in sample.ranges:  # one item after another
+        rows = start + np.flatnonzero(is_long_enough[start:end])
+        agents = sample.agent_of[rows]  # ascending
+        has_word = sample.has_word[rows]
+        threshold = MIN_CLONE_SIMILARITY
+
+        # a chunk of the responses is compared with these and with all later ones
+        for first in range(0, len(rows), CHUNK_RESPONSES):
+            similarity = jaccard_similarity(has_word[first : first + CHUNK_RESPONSES], has_word[first:])
+            if first == 0:
+                threshold = _choose_clone_threshold(similarity)
+            row, column = np.nonzero(np.triu(similarity >= threshold, k=1))
+            n_same[agents[first + row], agents[first + column]] += 1
     return n_same, n_compared
 
 
@@ -165,13 +169,12 @@ def _choose_clone_threshold(similarity: Floats) -> float:
 
     If all responses to the item are similar, for example because they are short, the minimum is higher than usual.
 
-    similarity : float array (n_responses, n_responses), Jaccard similarities of the words of two responses
+    similarity : float array (n_rows, n_responses), Jaccard similarities of the first responses and all responses to the item
     """
     median = 0.0
     if len(similarity) > 1:
-        rows = similarity[:MAX_MEDIAN_RESPONSES]
-        is_off_diagonal = ~np.eye(*rows.shape, dtype=np.bool_)
-        median = float(np.median(rows[is_off_diagonal]))
+        is_off_diagonal = ~np.eye(*similarity.shape, dtype=np.bool_)
+        median = float(np.median(similarity[is_off_diagonal]))
     return max(MIN_CLONE_SIMILARITY, median + MIN_EXCESS_SIMILARITY * (1 - median))
 
 

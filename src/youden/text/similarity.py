@@ -157,6 +157,26 @@ def build_group_word_matrix(
     return words_by_group
 
 
+def jaccard_similarity(first: csr_array[np.int8], second: csr_array[np.int8]) -> Floats:
+    """Compute the Jaccard similarity of texts: number of shared words / number of distinct words in both.
+
+    Parameters
+    ----------
+    first, second : int8 csr_array (n_first, n_words) and (n_second, n_words)
+        Rows of the result of `build_word_matrix`.
+
+    Returns
+    -------
+    float32 array (n_first, n_second)
+        Similarity of each text of `first` and each text of `second`; 0 for two texts without words.
+    """
+    n_shared = (first.astype(np.float32) @ second.astype(np.float32).T).toarray()
+    n_first_words = np.diff(first.indptr).astype(np.float32)
+    n_second_words = np.diff(second.indptr).astype(np.float32)
+    n_all_words = n_first_words[:, None] + n_second_words[None, :] - n_shared
+    return np.asarray(n_shared / np.maximum(n_all_words, 1))
+
+
 def idf(document_frequency: Floats, n_documents: float | Floats) -> Floats:
     """Compute the inverse document frequency of words, log(n_documents / document_frequency).
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from youden.streams import standalone_stream
-from youden.text.similarity import build_group_word_matrix, build_word_matrix, idf
+from youden.text.similarity import build_group_word_matrix, build_word_matrix, idf, jaccard_similarity
 from youden.text.words import SegmentedTexts, segment_texts
 from youden.types import Agent, Item, Pool
 from youden.types.pool import Floats
@@ -159,11 +159,8 @@ class SampledTexts:
             Jaccard similarity of two responses: number of shared words / number of distinct words in both.
         """
         for start, end in self.ranges:
-            has_word = self.has_word[start:end].astype(np.float32)
-            n_shared = (has_word @ has_word.T).toarray()
-            n_words = np.diag(n_shared)
-            n_union = n_words[:, None] + n_words[None, :] - n_shared
-            yield np.arange(start, end), n_shared / np.maximum(1, n_union)
+            has_word = self.has_word[start:end]
+            yield np.arange(start, end), jaccard_similarity(has_word, has_word)
 
     def mean_similarity(self) -> Floats:
         """Return the mean similarity of two agents' responses to the same item, float array (n_agents, n_agents).
