@@ -343,9 +343,9 @@ def _print_merge(first_config: FirstConfig, merge: MergedPool, columns: Mapping[
     lines.append(f"next: {command}{suffix}")
     if merge.changed and first_config.run:
         new_config = f"{first_config.file.stem}-new.yaml"
-        options = [word for role, name in columns.items() for word in ("--column", f"{role}={name}")]
+        column_options = [word for role, name in columns.items() for word in ("--column", f"{role}={name}")]
         command_for_new_run = format_command(
-            ["youden", "init", str(first_config.source), *options, "--out", new_config]
+            ["youden", "init", str(first_config.source), *column_options, "--out", new_config]
         )
         lines.append(f"to rank by the changed responses in a separate run: {command_for_new_run}")
     for line in lines:

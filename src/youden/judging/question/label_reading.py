@@ -68,7 +68,7 @@ _NEGATION = re.compile(r"""(?:\b(?:no|not|cannot|never|neither|hardly)|n['’]t)
 _MAX_CHARACTERS_BEFORE = 100
 """Number of characters before a label that are searched for a negation."""
 
-_WORDS_AFTER_ANSWER = "and|as|because|but|for|over|since|than|with|both|each|it|that|the|there|these|they|this|those|we|I"
+_WORDS_AFTER_ANSWER = "and|as|because|but|for|over|since|than|with|both|it|that|the|there|these|they|this|those|we|I"
 _NO = re.compile(rf"[Nn]o[ \t]+(?!(?:{_WORDS_AFTER_ANSWER})\b)\w")  # no doubt
 _ARTICLE_OR_PRONOUN = re.compile(  # a hard question, I think
     rf"(?:a|I|(?<![\w,] )A)(?:[ \t]+|['’])(?!(?:{_WORDS_AFTER_ANSWER})\b|\w*(?<![su])s\b)\w"
