@@ -327,14 +327,10 @@ def _print_merge(first_config: FirstConfig, merge: MergedPool, columns: Mapping[
     """
     pool_path = first_config.pool_path.as_posix()
     lines = [f"{first_config.file} exists and is unchanged; {pool_path}: {_describe_additions(merge)}"]
-    if merge.changed:
-        outcome = "not updated because the run was judged" if first_config.run else "updated in the pool"
-        n_changed = format_count(len(merge.changed), "changed response")
-        lines.append(f"{n_changed}, {outcome}: {_list_names(merge.changed)}")
-    if merge.prompts:
-        outcome = "not updated because the run was judged" if first_config.run else "updated in the pool"
-        n_changed = format_count(len(merge.prompts), "changed prompt")
-        lines.append(f"{n_changed}, {outcome}: {_list_names(merge.prompts)}")
+    outcome = "not updated because the run was judged" if first_config.run else "updated in the pool"
+    for noun, names in (("changed response", merge.changed), ("changed prompt", merge.prompts)):
+        if names:
+            lines.append(f"{format_count(len(names), noun)}, {outcome}: {_list_names(names)}")
     if merge.removed:
         lines.append(f"missing in the new file, and kept: {_list_names(merge.removed)}")
 
