@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -32,9 +32,7 @@ class UnpackLimit:
     Parameters
     ----------
     path : Path
-        The compressed file.
-    environment : mapping of str to str, optional
-        Environment variables, of which YOUDEN_MAX_UNPACKED_GB replaces the limit. Default: those of the process.
+        The compressed file. The environment variable YOUDEN_MAX_UNPACKED_GB replaces the limit.
 
     Attributes
     ----------
@@ -47,10 +45,10 @@ class UnpackLimit:
         [unpacked-limit]: if the variable is not a number.
     """
 
-    def __init__(self, path: Path, *, environment: Mapping[str, str] = os.environ) -> None:
+    def __init__(self, path: Path) -> None:
         self._path = path
         self._size = path.stat().st_size
-        self._limit = self._compute_limit(environment.get(VARIABLE, ""))
+        self._limit = self._compute_limit(os.environ.get(VARIABLE, ""))
         self.remaining = self._limit
 
     def add(self, n_bytes: int) -> None:

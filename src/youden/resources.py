@@ -22,17 +22,15 @@ _KEYS = {"dataset": "pool"}
 _PACKAGE = Path(__file__).parent
 
 
-def find_resource_folders(kind: Kind, *, start: Path | None = None, local: bool = True) -> list[Path]:
+def find_resource_folders(kind: Kind, *, local: bool = True) -> list[Path]:
     """Return the folders in which files of a kind are searched for, in the order of the search.
 
     Parameters
     ----------
     kind : {"prompts", "configs", "datasets"}
         Kind of the files; also the name of the folders.
-    start : Path, optional
-        Folder that contains the local folder. Default: the current folder.
     local : bool, default True
-        Whether to search the local folder first.
+        Whether to search the local folder, in the current folder, first.
 
     Returns
     -------
@@ -40,10 +38,7 @@ def find_resource_folders(kind: Kind, *, start: Path | None = None, local: bool 
         The local folder, the folder of the source checkout (if the package runs from one), and the folder that is
         installed with the package. Folders that do not exist are left out.
     """
-    folders = []
-    if local:
-        start_folder = Path.cwd() if start is None else start
-        folders.append(start_folder / kind)
+    folders = [Path.cwd() / kind] if local else []
     checkout = _PACKAGE.parent.parent
     runs_from_checkout = (checkout / "pyproject.toml").is_file() and (checkout / "src" / "youden") == _PACKAGE
     if runs_from_checkout:
@@ -52,7 +47,7 @@ def find_resource_folders(kind: Kind, *, start: Path | None = None, local: bool 
     return [folder for folder in folders if folder.is_dir()]
 
 
-def find_resource(kind: Kind, name: str, *, start: Path | None = None, local: bool = True) -> Path:
+def find_resource(kind: Kind, name: str, *, local: bool = True) -> Path:
     """Find a prompt, config or dataset by its name, among local files and those that ship with youden.
 
     Parameters
@@ -61,8 +56,6 @@ def find_resource(kind: Kind, name: str, *, start: Path | None = None, local: bo
         Kind of the file.
     name : str
         Path relative to the folder of the kind, with the suffix of a file, such as "runs/field-notes.yaml".
-    start : Path, optional
-        Folder that contains the local folder. Default: the current folder.
     local : bool, default True
         Whether to search the local folder first. A local file that replaces a shipped one is reported once, by default
         as a warning of the logger `youden`.
@@ -78,7 +71,7 @@ def find_resource(kind: Kind, name: str, *, start: Path | None = None, local: bo
         [not-found]: if there is no such file; the message lists the names that exist. [shadowed]: if a local file replaces a
         shipped one and the environment variable CI is set.
     """
-    folders = find_resource_folders(kind, start=start, local=local)
+    folders = find_resource_folders(kind, local=local)
     for folder in folders:
         path = folder / name
         if path.exists():

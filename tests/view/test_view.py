@@ -17,6 +17,7 @@ from pathlib import Path
 
 import httpx
 import numpy as np
+import pandas as pd
 import pytest
 
 from commands import Youden, write_config
@@ -34,6 +35,7 @@ from youden.judging.store.statements import SqlBackend
 from youden.judging.store.worker_group import coordinate_run
 from youden.pipeline.judged_run import PlannedRun, get_run_name, plan_run
 from youden.report.data.trial_rows import KINDS
+from youden.runs.run_object import Run
 from youden.types import Completion
 from youden.view.app import Serving, make_app, open_server
 from youden.view.shown import LiveRun, Runs, find_runs, get_state
@@ -194,7 +196,11 @@ def test_a_report_is_rendered_once_and_again_if_files_of_the_run_changed(tmp_pat
     labels = tmp_path / "labels.csv"
     labels.write_text("agent,score\n" + "".join(f"{agent.id},{n}\n" for n, agent in enumerate(agents)))
     validate(folder, open_labels(labels, agents))
-    assert asyncio.run(page()).text != first.text
+    with_labels = asyncio.run(page()).text
+    assert with_labels != first.text
+    rows = [(agent.id, item.id, n % 2) for n, agent in enumerate(agents) for item in folder.read_judged_pool().items]
+    Run(folder.path).quality(pd.DataFrame(rows, columns=["agent", "item", "label"]))
+    assert asyncio.run(page()).text != with_labels
 
 
 @pytest.mark.slow

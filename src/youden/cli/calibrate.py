@@ -58,7 +58,7 @@ def calibrate_command(
     or on repetition. It also contains the missing answers, the latency and the cost. Each judge is accepted or rejected by a
     stated rule, and the cheapest accepted judge is named. A judge with a higher J is not always better: a judge that misses
     contradictions answers yes more often. The result is also stored in calibrations.json next to the folder of the run,
-    unless that file has a result from more calls.
+    unless that file has a more precise result of the same judge and pool.
 
     The result also shows whether "same source" is an equivalence relation: reflexive (yes to identical text), symmetric (the
     answer does not change with the order) and transitive (no open path: yes to a and b and to b and c, but no to a and c).

@@ -327,14 +327,10 @@ def _print_merge(first_config: FirstConfig, merge: MergedPool, columns: Mapping[
     """
     pool_path = first_config.pool_path.as_posix()
     lines = [f"{first_config.file} exists and is unchanged; {pool_path}: {_describe_additions(merge)}"]
-    if merge.changed:
-        outcome = "not updated because the run was judged" if first_config.run else "updated in the pool"
-        n_changed = format_count(len(merge.changed), "changed response")
-        lines.append(f"{n_changed}, {outcome}: {_list_names(merge.changed)}")
-    if merge.prompts:
-        outcome = "not updated because the run was judged" if first_config.run else "updated in the pool"
-        n_changed = format_count(len(merge.prompts), "changed prompt")
-        lines.append(f"{n_changed}, {outcome}: {_list_names(merge.prompts)}")
+    outcome = "not updated because the run was judged" if first_config.run else "updated in the pool"
+    for noun, names in (("changed response", merge.changed), ("changed prompt", merge.prompts)):
+        if names:
+            lines.append(f"{format_count(len(names), noun)}, {outcome}: {_list_names(names)}")
     if merge.removed:
         lines.append(f"missing in the new file, and kept: {_list_names(merge.removed)}")
 
@@ -343,9 +339,9 @@ def _print_merge(first_config: FirstConfig, merge: MergedPool, columns: Mapping[
     lines.append(f"next: {command}{suffix}")
     if merge.changed and first_config.run:
         new_config = f"{first_config.file.stem}-new.yaml"
-        options = [word for role, name in columns.items() for word in ("--column", f"{role}={name}")]
+        column_options = [word for role, name in columns.items() for word in ("--column", f"{role}={name}")]
         command_for_new_run = format_command(
-            ["youden", "init", str(first_config.source), *options, "--out", new_config]
+            ["youden", "init", str(first_config.source), *column_options, "--out", new_config]
         )
         lines.append(f"to rank by the changed responses in a separate run: {command_for_new_run}")
     for line in lines:

@@ -101,7 +101,7 @@ class GroupAuc:
     auc: Metric
 
 
-def compute_group_aucs(folder: RunFolder, pairs: Sequence[tuple[str, str]], *, seed: int = 0) -> list[GroupAuc]:
+def compute_group_aucs(folder: RunFolder, pairs: Sequence[tuple[str, str]]) -> list[GroupAuc]:
     """Compute how well the ranking of a run separates pairs of groups.
 
     Parameters
@@ -110,8 +110,6 @@ def compute_group_aucs(folder: RunFolder, pairs: Sequence[tuple[str, str]], *, s
         A fitted run.
     pairs : sequence of (str, str)
         Groups (above, below).
-    seed : int, default 0
-        Seed of the draws for the intervals.
 
     Returns
     -------
@@ -128,7 +126,7 @@ def compute_group_aucs(folder: RunFolder, pairs: Sequence[tuple[str, str]], *, s
     """
     ranking, level = folder.read_ranking(), folder.read_facts().level
     return [
-        compute_group_auc(ranking, above=above, below=below, level=level, rng=standalone_stream(seed))
+        compute_group_auc(ranking, above=above, below=below, level=level, rng=standalone_stream(0))
         for above, below in pairs
     ]
 

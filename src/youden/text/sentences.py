@@ -8,6 +8,7 @@ capital letter counts as the end of a sentence.
 from __future__ import annotations
 
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 
@@ -114,15 +115,13 @@ def _simplify_name(name: str) -> str:
     return " ".join(unicodedata.normalize("NFKC", visible).casefold().split())
 
 
-def describe_empty_responses(n_by_agent: Mapping[str, int], *, max_shown: int = 12) -> str:
+def describe_empty_responses(n_by_agent: Mapping[str, int]) -> str:
     """State that empty responses count as failures, and how to leave them out; an empty string if there are none.
 
     Parameters
     ----------
     n_by_agent : mapping of str to int
-        Number of empty responses by agent, for agents that have any.
-    max_shown : int, default 12
-        Maximum number of agents that are named: those with the most empty responses.
+        Number of empty responses by agent, for agents that have any. At most 12 agents with the most empty responses are named.
 
     Examples
     --------
@@ -132,10 +131,10 @@ def describe_empty_responses(n_by_agent: Mapping[str, int], *, max_shown: int = 
     if not n_by_agent:
         return ""
     n = sum(n_by_agent.values())
-    most_first = sorted(n_by_agent.items(), key=lambda agent_and_n: -agent_and_n[1])
-    numbers = ", ".join(f"'{agent}': {n_of_agent:,}" for agent, n_of_agent in most_first[:max_shown])
-    if len(most_first) > max_shown:
-        numbers += f" and {len(most_first) - max_shown:,} more agents"
+    listed_agents = Counter(n_by_agent).most_common(12)
+    numbers = ", ".join(f"'{agent}': {n_of_agent:,}" for agent, n_of_agent in listed_agents)
+    if len(n_by_agent) > len(listed_agents):
+        numbers += f" and {len(n_by_agent) - len(listed_agents):,} more agents"
     counted = format_count(n, "empty response", f"({numbers}) counts as a failure", f"({numbers}) count as failures")
     return f"{counted}; `empty: missing` in the config leaves {'it' if n == 1 else 'them'} out"
 

@@ -405,7 +405,8 @@ def _is_in_progress(folder: RunFolder) -> bool:
 
 def get_file_times(folder: RunFolder) -> tuple[float, ...]:
     """Return the modification times of the files of a report; 0 for missing files."""
-    names = ("fit.json", "ranking.csv", "signature.json", "verdicts.parquet", "labels.json", "variance_components.json")
+    fit_files = ("fit.json", "ranking.csv", "signature.json", "verdicts.parquet")
+    names = (*fit_files, "labels.json", "quality.json", "variance_components.json")
     return tuple(folder.file(name).stat().st_mtime if folder.has(name) else 0.0 for name in names)
 
 
@@ -414,10 +415,8 @@ def _is_run(path: Path) -> bool:
     return RunFolder(path).has("pool.json")
 
 
-_STATUS_CODES = {reason: code for code, reason in enumerate(MISSING_REASONS)}
-"""Reason why a trial has no answer → its code."""
-_ANSWERED = 0
-"""Code of a trial that has an answer."""
+_ANSWERED = MISSING_REASONS.index("answered")
+_PENDING = MISSING_REASONS.index("pending")
 
 
 @dataclass(frozen=True)
@@ -486,7 +485,7 @@ class LiveRun:
             self._rows_by_key.setdefault(key, []).append(row)
         n_trials = len(self._plan)
         self._answer, self._hard_answer = np.full(n_trials, np.nan), np.full(n_trials, np.nan)
-        self._statuses = np.full(n_trials, _STATUS_CODES["pending"], dtype=np.int8)
+        self._statuses = np.full(n_trials, _PENDING, dtype=np.int8)
         self._usd = np.zeros(n_trials)
         self._state: LiveState | None = None
 
@@ -523,13 +522,13 @@ class LiveRun:
         outcome : the judge's answer, whose decision is read here; or a failure, which marks the trials as missing
         """
         if not isinstance(outcome, Completion):
-            self._statuses[rows] = _STATUS_CODES["failed"]
+            self._statuses[rows] = MISSING_REASONS.index("failed")
             return
 
         reading = self._questions.read(outcome)
         self._answer[rows] = reading.answer
         self._hard_answer[rows] = reading.hard_answer
-        self._statuses[rows] = _STATUS_CODES[reading.missing_reason]
+        self._statuses[rows] = MISSING_REASONS.index(reading.missing_reason)
         self._usd[rows[0]] = call_cost(self._judge, outcome.tokens_in, outcome.tokens_out)
 
     def _compute_state(self) -> LiveState:
@@ -538,7 +537,7 @@ class LiveRun:
         The cost is None if the price of an answer is unknown.
         """
         is_answered = self._statuses == _ANSWERED
-        is_pending = self._statuses == _STATUS_CODES["pending"]
+        is_pending = self._statuses == _PENDING
         is_missing = ~is_answered & ~is_pending  # a call was made, but gave no valid answer
         is_yes = self._hard_answer == 1
         ranking, reason = self._rank_agents()

@@ -287,9 +287,8 @@ def _assign_items(item_order: Ids, *, n_trials: int, n_pairs: int) -> Ids:
 def _draw_independent(base: Plan, planted: PlantedAgents, rng: np.random.Generator) -> Trials:
     """Draw independent trials (comparisons of responses to different items) of the planted agents.
 
-    Two kinds of trials are drawn from the whole pool: random ones, and probes. The number
-    of each kind is `N_INDEPENDENT_PASSES` times the number of agents. Only trials with a planted agent are returned. There are
-    none if `base` has no independent trials.
+    Random trials and probes are drawn from the whole pool, `N_INDEPENDENT_PASSES` times the number of agents of each kind. Only
+    trials with a planted agent are returned. There are none if `base` has no independent trials.
 
     base : plan before the attack
     planted : pool with the planted (adversarial) agents, and their positions

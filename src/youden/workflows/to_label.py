@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from pathlib import Path
@@ -204,10 +204,13 @@ class _RankedResponses:
         agent_ids = [row.agent for row in folder.read_ranking()]
         pool_positions = {agent.id: position for position, agent in enumerate(pool.agents)}
         rows = [pool_positions[agent_id] for agent_id in agent_ids]
-        texts, repeat = _draw_repeats(
-            (texts[rows] for texts in pool.texts_by_repeat), stream("answers to label", seed, 1)
-        )
-        return cls(agent_ids, pool.items, texts, repeat)
+        texts_by_repeat = pool.all_texts.reshape(-1, pool.n_agents, pool.n_items)[:, rows]
+        priority = stream("answers to label", seed, 1).random(texts_by_repeat.shape)
+        priority[~texts_by_repeat.astype(np.bool_)] = -1  # no response, or an empty one
+
+        drawn = priority.argmax(axis=0)
+        texts = np.take_along_axis(texts_by_repeat, drawn[None], axis=0)[0]
+        return cls(agent_ids, pool.items, texts, repeat=drawn + 1)
 
     def make_id(self, agent: int, item: int) -> str:
         """Make the id of a response, which does not show its agent.
@@ -261,32 +264,6 @@ class _RankedResponses:
         return ["id", *agent_header, "prompt", "text", *other_headers, "label"], rows
 
 
-def _draw_repeats(texts_by_repeat: Iterable[Objects], rng: np.random.Generator) -> tuple[Objects, Positions]:
-    """Draw one response of each agent to each item, all with the same probability (reservoir sampling).
-
-    texts_by_repeat : the first responses of all agents, then the second ones, and so on; object arrays (n_agents, n_items), in
-        which an element is None or empty without a response
-
-    Returns the drawn texts, and the numbers of their repeats, from 1: arrays (n_agents, n_items).
-    """
-    later_texts = iter(texts_by_repeat)
-    drawn = next(later_texts).copy()
-    repeat = np.ones(drawn.shape, dtype=np.int64)
-    n_responses = _has_text(drawn).astype(np.int64)
-    for number, texts in enumerate(later_texts, start=2):
-        has_text = _has_text(texts)
-        n_responses += has_text
-        is_drawn = has_text & (rng.random(drawn.shape) * n_responses < 1)
-        drawn[is_drawn] = texts[is_drawn]
-        repeat[is_drawn] = number
-    return drawn, repeat
-
-
-def _has_text(texts: Objects) -> Bools:
-    """Return where there is a text that is not empty: bool array of the shape of `texts`."""
-    return np.array([[bool(text) for text in row] for row in texts], dtype=np.bool_)
-
-
 def _make_no_answers() -> LabelledAnswers:
     """Make an empty table of labelled responses."""
     no_positions: Positions = np.zeros(0, dtype=np.int64)
@@ -323,7 +300,7 @@ def _find_unlabelled(responses: _RankedResponses, answers: LabelledAnswers) -> B
     responses : responses of all agents, in the order of the ranking
     answers : labelled responses, whose agents are positions in the ranking
     """
-    is_unlabelled = _has_text(responses.texts)
+    is_unlabelled = responses.texts.astype(np.bool_)  # False without a text, or if it is empty
     item_positions = {item.id: position for position, item in enumerate(responses.items)}
     for agent, item in zip(answers.agent.tolist(), answers.item_ids, strict=True):
         if item in item_positions:

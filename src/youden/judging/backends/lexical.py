@@ -326,8 +326,8 @@ def sample_pairs(
     first = np.searchsorted(pairs_end, pair_numbers, side="right")
     partner_numbers = pair_numbers - pairs_start[first]  # 0 for the first partner of the text
 
-    # Convert the number of the partner to its position: skip the texts in between that are no partners. For example, the texts 2,
-    # 3 and 4 are on one item. The paired partners of text 3 are 2 and 4. Its other partners are 0, 1, 5, …
+    # Convert the number of the partner to its position: skip the other texts in between. For example, the texts 2, 3 and 4 are on
+    # one item. The paired partners of text 3 are 2 and 4. Its other partners are 0, 1, 5, …
     if paired:
         second = item_start[first] + partner_numbers
         second[second >= first] += 1  # skip the first text itself

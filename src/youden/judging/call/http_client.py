@@ -1,7 +1,7 @@
 """Send HTTP requests: the client for all that this package sends itself (judge calls and Batch APIs).
 
 All connections are opened here, so that they share one rule for proxies, certificates, cookies, redirects and reply
-size. OpenAI's SDK and litellm send through clients of their own.
+size. OpenAI's SDK and litellm use their own HTTP clients.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ class ImportCounts:
     n_unknown : int
         Rows whose request hash is not one of this plan.
     n_unreadable : int
-        Rows that are cut off or are no result.
+        Rows that are cut off or are not a result.
     n_not_sent : int
         Rows which report that the engine could not send the request.
     n_impossible_usages : int

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from functools import lru_cache
 from itertools import starmap
 
@@ -15,10 +15,10 @@ from itertools import starmap
 def find_label(text: str, labels: Collection[str]) -> str | None:
     """Find the label that a text without reasoning gives as its answer; None if that is not clear.
 
-    Letter case does not matter. If only one label occurs in the text, it is the answer, unless it is negated or an ordinary
-    word of a sentence wherever it occurs ("not the same", "no doubt"). In all other cases, the answer is the label that is the
-    whole first line or the whole last line. Punctuation and Markdown around a line are ignored. If both lines are labels, they
-    must be the same.
+    If only one label occurs in the text, it is the answer, unless it is negated or an ordinary word of a sentence wherever it
+    occurs ("not the same", "no doubt"). In all other cases, the answer is the label that is the whole first line or the whole
+    last line. Punctuation and Markdown around a line are ignored. If both lines are labels, they must be the same. Letter case
+    does not matter, except for a label of one letter within a line: "a" is not the label A.
 
     Examples
     --------
@@ -30,7 +30,7 @@ def find_label(text: str, labels: Collection[str]) -> str | None:
     """
     choices = tuple(labels)
     normalized_text = _normalize_characters(text)
-    occurrences = _drop_articles(list(_iter_labels(normalized_text, choices)))
+    occurrences = list(_iter_labels(normalized_text, choices))
     if len({label for label, _ in occurrences}) == 1 and any(starmap(_may_be_answer, occurrences)):
         label, _ = occurrences[0]
         return label
@@ -63,89 +63,32 @@ def _iter_labels(text: str, labels: tuple[str, ...]) -> Iterator[tuple[str, re.M
             yield labels[int(group_name.removeprefix("label"))], match
 
 
-_NEGATION = re.compile(
-    r"""(?:(?:\b(?:not|cannot|never|neither|hardly)|n['’]t)(?:[ \t"“'‘*_]+(?!(?:but|so|and|more)\b)[^\W_]+){0,5}|\bno)"""
-    r"""[ \t"“'‘*_]+\Z""",
-    re.IGNORECASE,
-)
-"""End of a line that negates the next word, such as "they are not the".
-
-There may be up to five words between "not" and the next word. The negation ends at a word such as "but", and at punctuation other
-than quotation marks and emphasis.
-"""
+_NEGATION = re.compile(r"""(?:\b(?:no|not|cannot|never|neither|hardly)|n['’]t)\b[\w \t"“”'‘’*]*\Z""", re.IGNORECASE)
+"""A negation that no punctuation separates from the end of the text, other than quotation marks and emphasis."""
 _MAX_CHARACTERS_BEFORE = 100
-"""Number of characters before a label that are examined."""
+"""Number of characters before a label that are searched for a negation."""
 
-_NOUN_BEFORE_LABEL = re.compile(r"\b(?:response|answer|option|choice|candidate|assistant|text)\s+\Z", re.IGNORECASE)
+_WORDS_AFTER_ANSWER = "and|as|because|but|for|over|since|than|with|both|it|that|the|there|these|they|this|those|we|I"
+_NO = re.compile(rf"[Nn]o[ \t]+(?!(?:{_WORDS_AFTER_ANSWER})\b)\w")  # no doubt
+_ARTICLE_OR_PRONOUN = re.compile(  # a hard question, I think
+    rf"(?:a|I|(?<![\w,] )A)(?:[ \t]+|['’])(?!(?:{_WORDS_AFTER_ANSWER})\b|\w*(?<![su])s\b)\w"
+)
+_ORDINAL = re.compile(r"(?<![Tt]he )(?:[Ff]irst|[Ss]econd)(?:,|[ \t]+(?!(?:is|response)\b)\w)")  # at first glance
+_ORDINARY_WORDS = {"no": _NO, "a": _ARTICLE_OR_PRONOUN, "i": _ARTICLE_OR_PRONOUN, "first": _ORDINAL, "second": _ORDINAL}
+"""Labels that are also English words, each with a pattern of the word in a sentence in which it is not the label.
 
-_CONJUNCTIONS = "and|as|because|but|by|due|for|since|though|although|while"
-_CONTINUATIONS = {
-    "no": re.compile(  # no doubt
-        r"[ \t]+(?!(?:they|these|those|the|it|this|that|both|each|there|i|we|based|given|response\s\w\b"
-        rf"|{_CONJUNCTIONS})\b)[^\W\d_]",
-        re.IGNORECASE,
-    ),
-    "a": re.compile(  # a hard question
-        rf"[ \t]+(?!(?:over|with|than|{_CONJUNCTIONS})\b|\w*(?<![su])s\b)(?:[a-z]|(?<=a )[A-Z])"
-    ),
-    "i": re.compile(r"[ \t]+[a-z]|['’]"),  # I think
-    "first": re.compile(  # First, both are correct
-        rf"[ \t]+(?:of[ \t]+all|glance|sight)\b|,(?![ \t]+(?:which|{_CONJUNCTIONS})\b)"
-    ),
-    "second": re.compile(rf"[ \t]+(?:glance|thoughts?)\b|,(?![ \t]+(?:which|{_CONJUNCTIONS})\b)"),
-}
-"""Continuations of sentences in which a label is an ordinary English word: a determiner, a pronoun, or the number of a reason.
-
-The verb after the name A ends with s, as in "A gives the reason", unlike most words after an article.
+A label in capitals is the label, as in "NO doubt". A at the beginning of a sentence may also be the article. The verb after the
+name A ends with s, as in "A gives the reason", unlike most words after an article.
 """
-
-
-def _get_text_before(match: re.Match[str]) -> str:
-    """Return the characters of a text that are examined before an occurrence of a label."""
-    start = max(match.start() - _MAX_CHARACTERS_BEFORE, 0)
-    return match.string[start : match.start()]
 
 
 def _may_be_answer(label: str, match: re.Match[str]) -> bool:
-    """Return whether an occurrence of a label in a text may be the judge's answer.
-
-    A label is not an answer if a word before it in the line negates it, as in "they are not the same". A label such as NO is not
-    negated by a word before it: "They do not match NO". A label that is also an ordinary English word is not an answer if the
-    sentence continues as in "no doubt" or "A hard question". A label in capitals is the label, as in "NO doubt", but a single
-    letter at the beginning of a sentence is always a capital, so that it may still be a word.
-    """
-    text_before = _get_text_before(match)
-    first_word, *_ = label.casefold().split()
-    is_negative = first_word in ("no", "not")
-    if not is_negative and _NEGATION.search(text_before):
+    """Return whether an occurrence of a label in a text may be the answer: it is neither negated nor an ordinary word."""
+    start = match.start()
+    if _NEGATION.search(match.string, max(start - _MAX_CHARACTERS_BEFORE, 0), start):
         return False
-    return not _is_ordinary_word(label, match)
-
-
-def _drop_articles(occurrences: Sequence[tuple[str, re.Match[str]]]) -> Sequence[tuple[str, re.Match[str]]]:
-    """Drop the word "a" from the occurrences of labels, as in "B is a better response", if it is not the label A.
-
-    It may be the label if the reply has other labels of one small letter, as in "a better than b".
-
-    occurrences : labels that occur in a text, each with the match of its occurrence
-    """
-    small_letters = {match[0] for _, match in occurrences if len(match[0]) == 1 and match[0].islower()}
-    if small_letters != {"a"}:
-        return occurrences
-    return [(label, match) for label, match in occurrences if match[0] != "a" or not _is_ordinary_word(label, match)]
-
-
-def _is_ordinary_word(label: str, match: re.Match[str]) -> bool:
-    """Return whether a label in a text is an ordinary English word there, and not the label."""
-    continuation = _CONTINUATIONS.get(label.casefold())
-    if continuation is None or not continuation.match(match.string, match.end()):
-        return False
-    text_before = _get_text_before(match)
-    begins_sentence = text_before.strip()[-1:] in ("", ".", "!", "?", ":")
-    if match.string[match.end()] == "," and not begins_sentence:
-        return False  # I choose the first, clearly
-    is_in_capitals = match[0].isupper() and not (len(label) == 1 and begins_sentence)  # I prefer A for its style
-    return not is_in_capitals and _NOUN_BEFORE_LABEL.search(text_before) is None  # response a gives the reason
+    ordinary_word = _ORDINARY_WORDS.get(label.casefold())
+    return ordinary_word is None or ordinary_word.match(match.string, start) is None
 
 
 @lru_cache(maxsize=256)
@@ -215,7 +158,8 @@ def _compile_label_pattern(labels: tuple[str, ...]) -> re.Pattern[str]:
         position = labels.index(label)
         words = map(re.escape, _normalize_characters(label).split())
         words_pattern = r"\s+".join(words)
-        groups.append(f"(?P<label{position}>{words_pattern})")
+        flags = "?-i:" if len(label) == 1 else "?:"  # a label of one letter must have the same case
+        groups.append(f"(?P<label{position}>({flags}{words_pattern}))")
     any_label = "|".join(groups)
 
     word_start, word_end = r"(?<!\w)", r"(?!\w)"

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext, suppress
 
 from youden.judging.call.failures import Attempts, CallError, is_no_response
@@ -40,8 +40,6 @@ class CircuitBreaker:
     max_outage : float
         Seconds of outage after which the run stops. 0 disables the breaker: every failure then counts as an attempt of
         its call.
-    clock : callable, optional
-        Returns seconds.
 
     Attributes
     ----------
@@ -49,10 +47,9 @@ class CircuitBreaker:
         Whether the server has answered. Set it if answers of an earlier invocation are in the store.
     """
 
-    def __init__(self, max_outage: float, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, max_outage: float) -> None:
         self.max_outage = max_outage
         self.has_answered = False
-        self._clock = clock
         self._outage_start: float | None = None  # time at which the circuit was opened; None while it is closed
         self._failed_calls: list[Attempts] = []  # calls that failed for the first time since the last reply
         self._n_probes = 0  # in this outage
@@ -67,7 +64,7 @@ class CircuitBreaker:
     @property
     def timed_out(self) -> bool:
         """Whether the outage lasts longer than the run waits."""
-        return self._outage_start is not None and self._clock() - self._outage_start >= self.max_outage
+        return self._outage_start is not None and time.monotonic() - self._outage_start >= self.max_outage
 
     def needs_other_probe(self, attempts: Attempts) -> bool:
         """Return whether another request must be sent as the probe, the call that tests whether an outage is over.
@@ -88,7 +85,7 @@ class CircuitBreaker:
         outage_start = self._outage_start
         self._outage_start = None
         self._wake.set()
-        return None if outage_start is None else self._clock() - outage_start
+        return None if outage_start is None else time.monotonic() - outage_start
 
     def record_failure(self, attempts: Attempts, error: CallError) -> bool:
         """Record a failed call, and open the circuit if the failure shows that the server is down.
@@ -168,7 +165,7 @@ class CircuitBreaker:
 
     def _begin_outage(self) -> None:
         """Open the circuit, at the beginning of an outage."""
-        self._outage_start = self._clock()
+        self._outage_start = time.monotonic()
         self._n_probes = 0
         self._wake.clear()
         # the failures that led to this are due to the outage, so they do not count as attempts

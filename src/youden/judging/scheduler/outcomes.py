@@ -91,7 +91,7 @@ class Outcomes:
     account: str | None = None
     """Cost account of the payments in the store; None to record none."""
     retry_failed: bool = False
-    """Whether requests with a stored rejection, or a stored completion that is no answer, are sent again."""
+    """Whether requests with a stored rejection, or a stored completion without an answer, are sent again."""
     last_answered_call: Call | None = field(default=None, init=False)
     """The call that was answered last, whose request can test whether the server responds."""
     _early_failures: list[tuple[Call, Failure]] = field(default_factory=list, init=False)

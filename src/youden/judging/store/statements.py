@@ -168,7 +168,7 @@ class SqlBackend:
     def _write_in_session(self, session: Session, writes: PendingWrites) -> None:
         """Write outcomes, payments and records of batches, and release the leases on the requests that have an outcome now.
 
-        This method may be called again after the connection was lost. If the earlier call has been committed all the same,
+        This method may be called again after the connection was lost. If the earlier call was committed nevertheless,
         nothing is written.
 
         session : runs the statements, in one transaction
@@ -249,13 +249,13 @@ class SqlBackend:
         Returns fewer than `n` rows at the end of the table, and an empty list if there are no more.
         """
         columns = column_names(table)
-        key_columns = primary_key(table).split(", ")  # the first columns of the table
-        sql_key = ", ".join(key_columns)
+        sql_key = primary_key(table)  # the names of the first columns, separated by commas
+        n_key_columns = len(sql_key.split(", "))
         last_key: Row = ()
         condition = ""
         if after is not None:
-            last_key = after[: len(key_columns)]
-            placeholders = ", ".join("?" for _ in key_columns)
+            last_key = after[:n_key_columns]
+            placeholders = ", ".join("?" * n_key_columns)
             condition = f"WHERE ({sql_key}) > ({placeholders})"
         query = f"SELECT {', '.join(columns)} FROM @{table} {condition} ORDER BY {sql_key} LIMIT ?"
         return self._fetch_rows(query, *last_key, n)

@@ -1,9 +1,8 @@
 """Find agents that are too similar: duplicates, rings, families and templates.
 
-A ring shares words that no other agent uses and no prompt
-contains, different ones on each item. A family is the value of `meta.family`; a finding about one is not an accusation.
-A template repeats n-grams of words, or has little to do with its items. A template that always uses new words is not
-found if items have no prompts.
+A ring shares words that no other agent uses and no prompt contains, different ones on each item. A family is the value of
+`meta.family`; a finding about a family is not an accusation. A template repeats n-grams of words, or has little to do with its
+items. A template that always uses new words is not found if items have no prompts.
 """
 
 from __future__ import annotations

@@ -6,14 +6,13 @@ again.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from functools import partial
 
 from youden.errors import BudgetError, ReplayMissError
 from youden.judging.call.budget import Budget
-from youden.judging.call.connection import Backend
 from youden.judging.call.failures import Failure
 from youden.judging.config.judge_files import JudgeConfig
 from youden.judging.connecting import check_trust, connect
@@ -27,7 +26,7 @@ from youden.judging.scheduler.progress_log import ProgressLog
 from youden.judging.scheduler.shutdown import StopReason, make_budget_error
 from youden.judging.store.answers import Store
 from youden.text.reasoning import strip_leading_reasoning
-from youden.types import Completion, Judge, Message, Request
+from youden.types import Completion, Message, Request
 from youden.types.pool import Json
 
 SCHEMA = 1
@@ -119,10 +118,6 @@ class Models:
         Options of the requests, including the cost cap.
     n_calls : int
         Expected number of calls, for the progress bar.
-    environment : mapping of str to str
-        Environment variables, for API keys.
-    judges : mapping of str to Judge
-        Name of a model → object that is queried in its place.
     replay : bool, default False
         Whether answers come only from the store.
 
@@ -147,8 +142,6 @@ class Models:
         options: JudgingOptions,
         *,
         n_calls: int,
-        environment: Mapping[str, str],
-        judges: Mapping[str, Judge],
         replay: bool = False,
     ) -> None:
         self.n_calls = n_calls
@@ -167,13 +160,10 @@ class Models:
         self._stop = StopReason()
         self._callers: dict[str, Caller] = {}
         if not replay:
-            check_trust((config for name, config in configs.items() if name not in judges), environment)
+            check_trust(configs.values(), os.environ)
         for name, config in configs.items():
-            if name in judges:
-                backend = Backend(partial(judges.__getitem__, name))
-            else:
-                backend = connect(config, environment, kind="model")
-                self._open.push_async_callback(backend.aclose)
+            backend = connect(config, os.environ, kind="model")
+            self._open.push_async_callback(backend.aclose)
             self._callers[name] = Caller(backend, config, self.budget)
 
     async def ask(self, requests: Mapping[str, AgentRequest]) -> dict[str, Completion]:

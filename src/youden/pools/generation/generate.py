@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -26,7 +25,7 @@ from youden.pools.generation.generation import Generation
 from youden.streams import standalone_stream
 from youden.text.sentences import format_count
 from youden.text.transforms import apply_steps
-from youden.types import Completion, Judge, Pool
+from youden.types import Completion, Pool
 from youden.types.pool import Json, Objects
 
 Responses = dict[str, list[str | None]]
@@ -63,8 +62,6 @@ def generate(
     store: str | Path,
     options: JudgingOptions | None = None,
     replay: bool = False,
-    environment: Mapping[str, str] | None = None,
-    judges: Mapping[str, Judge] | None = None,
     name: str = "generated",
 ) -> GenerationResult:
     """Let every agent respond to every item.
@@ -80,11 +77,6 @@ def generate(
         responses that may be missing at the end.
     replay : bool, default False
         Whether answers come only from the store, without calls, keys or a cost cap.
-    environment : mapping, optional
-        Environment variables, for API keys. Default: those of the process.
-    judges : mapping, optional
-        Name of a model → object that is queried instead of it, with the methods of `youden.types.Judge`: its `answer` takes
-        the request and returns the text of the response as a `Completion`.
     name : str, default "generated"
         Name of the pool.
 
@@ -113,15 +105,7 @@ def generate(
             slug="replay-retries",
         )
     with open_store(store, read_only=replay and generation.makes_calls) as answers:
-        models = Models(
-            configs,
-            answers,
-            options,
-            n_calls=generation.cost.calls,
-            environment=os.environ if environment is None else environment,
-            judges=judges or {},
-            replay=replay,
-        )
+        models = Models(configs, answers, options, n_calls=generation.cost.calls, replay=replay)
         texts = run_until_stopped(_respond_and_close(generation, models))
     return _make_result(generation, texts, models, max_missing=options.max_missing, name=name)
 

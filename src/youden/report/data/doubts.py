@@ -243,13 +243,7 @@ class PairGrid:
     """
 
     def __init__(
-        self,
-        pairs: PairMeans,
-        groups: Sequence[tuple[str, ...]],
-        agents: Sequence[str],
-        ranked: Sequence[str],
-        *,
-        max_side: int = MAX_AGENTS_PER_SIDE,
+        self, pairs: PairMeans, groups: Sequence[tuple[str, ...]], agents: Sequence[str], ranked: Sequence[str]
     ) -> None:
         """Arrange the agreement of pairs of agents in a matrix, with the agents in the order of the ranking.
 
@@ -261,8 +255,6 @@ class PairGrid:
             Ids of the agents of each flagged group.
         agents, ranked : sequence of str
             Ids of the agents by position, and the same ids in the order of the ranking, best first.
-        max_side : int
-            Maximum number of rows. If there are more agents, a row contains the mean of several agents.
         """
         position_by_agent = {agent: position for position, agent in enumerate(agents)}
         effect = fit_robust_effects(pairs)
@@ -282,7 +274,7 @@ class PairGrid:
         agreement = np.where(off_diagonal, pairs.mean[ranked_square], np.nan)
         ranked_residual = np.where(off_diagonal, residual[ranked_square], np.nan)
 
-        bin_size = max(1, math.ceil(len(order) / max_side))
+        bin_size = max(1, math.ceil(len(order) / MAX_AGENTS_PER_SIDE))
         self.agents_per_row = bin_size
         self.names = label_bins(ranked, bin_size)
         self.agreement = average_bins(agreement, bin_size, bin_size)

@@ -229,15 +229,13 @@ class ReportData:
         Details of each agent, in the order of `agents.agents`.
     """
 
-    def __init__(self, folder: RunFolder, *, seed: int = 0) -> None:
+    def __init__(self, folder: RunFolder) -> None:
         """Read the folder of a fitted run, and the store of its answers.
 
         Parameters
         ----------
         folder : RunFolder
             Folder of the run.
-        seed : int, default 0
-            Seed of the sample of trials.
 
         Raises
         ------
@@ -263,7 +261,7 @@ class ReportData:
             # the worst trial of every agent, then the second worst of every agent, and so on
             by_severity = [row for rows in zip_longest(*worst) for row in rows if row is not None]
             preferred = list(dict.fromkeys(by_severity))
-            self.trials = TrialSample(reading, sources, rng=standalone_stream(seed), preferred=preferred)
+            self.trials = TrialSample(reading, sources, rng=standalone_stream(0), preferred=preferred)
             self.readers = reading.readers
             self.alarms = reading.alarms
             if summary.calls is not None and summary.calls.n_reused and source.n_trials <= TRIALS_PER_CHUNK:
