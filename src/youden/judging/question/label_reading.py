@@ -68,12 +68,15 @@ _NEGATION = re.compile(r"""(?:\b(?:no|not|cannot|never|neither|hardly)|n['’]t)
 _MAX_CHARACTERS_BEFORE = 100
 """Number of characters before a label that are searched for a negation."""
 
-_WORDS_AFTER_ANSWER = "and|as|because|but|for|over|since|than|with|both|it|that|the|there|these|they|this|those|we|I"
-_NO = re.compile(rf"[Nn]o[ \t]+(?!(?:{_WORDS_AFTER_ANSWER})\b)\w")  # no doubt
+_CONJUNCTIONS = "as|because|but|due|for|over|since|than|with"
+_WORDS_AFTER_ANSWER = f"{_CONJUNCTIONS}|and|both|it|that|the|there|these|they|this|those|we|I"
+_NO = re.compile(rf"[Nn]o[ \t]+(?!(?:{_WORDS_AFTER_ANSWER}|based|given)\b)\w")  # no doubt
 _ARTICLE_OR_PRONOUN = re.compile(  # a hard question, I think
     rf"(?:a|I|(?<![\w,] )A)(?:[ \t]+|['’])(?!(?:{_WORDS_AFTER_ANSWER})\b|\w*(?<![su])s\b)\w"
 )
-_ORDINAL = re.compile(r"(?<![Tt]he )(?:[Ff]irst|[Ss]econd)(?:,|[ \t]+(?!(?:is|response)\b)\w)")  # at first glance
+_ORDINAL = re.compile(  # at first glance; First, both are correct
+    rf"(?<![Tt]he )(?:[Ff]irst|[Ss]econd)(?:,[ \t]*|[ \t]+)(?!(?:{_CONJUNCTIONS}|based|given|is|one|response)\b)\w"
+)
 _ORDINARY_WORDS = {"no": _NO, "a": _ARTICLE_OR_PRONOUN, "i": _ARTICLE_OR_PRONOUN, "first": _ORDINAL, "second": _ORDINAL}
 """Labels that are also English words, each with a pattern of the word in a sentence in which it is not the label.
 
