@@ -123,6 +123,19 @@ def test_a_reply_without_a_label_is_missing_and_never_a_no(
     )
 
 
+@pytest.mark.parametrize(
+    ("finish", "reason"),
+    [
+        *((finish, "truncated") for finish in ("MAX_TOKENS", "max_tokens", "model_length", "abort", "pause_turn")),
+        ("model_context_window_exceeded", "truncated"),
+        *((finish, "refused") for finish in ("SAFETY", "content_filter: RECITATION", "sensitive")),
+        *((finish, "answered") for finish in ("stop", "STOP", "end_turn", "eos", "unknown")),
+    ],
+)
+def test_a_label_in_a_sentence_counts_only_if_the_reply_is_complete(finish: str, reason: str) -> None:
+    assert read_answer(completion_of("They seem alike at first, so YES", finish=finish), SAME).missing_reason == reason
+
+
 def test_a_complete_label_counts_although_the_reply_ended_by_length() -> None:
     assert read_answer(completion_of("YES", finish="length"), SAME).missing_reason == "answered"
 

@@ -374,7 +374,7 @@ def test_an_empty_completion_without_usage_is_retried(usage: object, content: ob
     fails(output, "empty and reports no tokens")
 
 
-@pytest.mark.parametrize("ended", ["STOP", "eos", "end_turn", "abort", "network_error", None])
+@pytest.mark.parametrize("ended", ["STOP", "eos", "end_turn", "abort", "network_error", "insufficient_system_resource", None])
 def test_an_empty_completion_is_retried_for_any_finish_reason(ended: str | None) -> None:
     output = reply((*CHOICE, "finish_reason"), ended) | {"usage": None}
     output["choices"][0]["message"]["content"] = ""

@@ -36,7 +36,7 @@ def find_reply_error(reply: object) -> CallError | None:
     """Find and classify the error that a reply contains in place of an answer, although its HTTP status is 200.
 
     The error may be a field of the reply, of its first choice, or of the message of this choice. Without such a field,
-    the finish reason "error" or "network_error" is an error, too. A reply with a text and the finish reason "stop" or
+    a finish reason of `_FAILED` is an error, too. A reply with a text and the finish reason "stop" or
     "length" is an answer, unless its choice has an error.
 
     Parameters
@@ -96,7 +96,7 @@ def _find_error_field(reply: dict[str, Any]) -> object | None:
 
 
 _ENDED_BY_ITSELF = ("stop", "length")
-_FAILED = ("error", "network_error")
+_FAILED = ("error", "network_error", "insufficient_system_resource")
 
 
 def _is_error(value: object) -> bool:

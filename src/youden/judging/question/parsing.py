@@ -359,11 +359,12 @@ def _find_answer_label(
     if exact_label is not None:
         return exact_label, "answered"
 
-    if completion.refusal or completion.finish_reason == "content_filter":
+    finish_reason = completion.finish_reason.casefold().partition(":")[0]  # "content_filter: RECITATION"
+    if completion.refusal or finish_reason in _FILTERED:
         return None, "refused"
     if answer is None:
         return None, "unfinished_reasoning"
-    if completion.finish_reason == "length":
+    if finish_reason in _CUT_OFF:
         return None, "truncated"
 
     # the reply is complete: search its text for a label
@@ -371,6 +372,18 @@ def _find_answer_label(
     if found_label is None:
         return None, "unparsed"
     return found_label, "answered"
+
+
+_FILTERED = {
+    *("content_filter", "safety", "recitation", "blocklist", "prohibited_content", "spii", "sensitive", "refusal"),
+    *("guardrail_intervened", "content_filtered"),
+}
+"""Finish reasons of a reply that the provider withheld or ended because of its content, in lower case."""
+_CUT_OFF = {
+    *("length", "max_tokens", "max_output_tokens", "max_length", "model_length", "model_context_window_exceeded"),
+    *("abort", "pause_turn"),
+}
+"""Finish reasons of a reply that ended before the model had finished it, in lower case."""
 
 
 def _find_exact_label(answer: str, labels: tuple[str, ...], decision: Decision) -> str | None:
