@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from youden.judging.backend_records import BACKENDS
 from youden.judging.config.judge_files import load_judge_config
 from youden.judging.question.label_reading import find_label
 from youden.judging.question.parsing import (
+    MAX_TOTAL_PROBABILITY,
     Decision,
     compute_label_probabilities,
     find_unique_label,
@@ -156,6 +158,17 @@ def test_log_probabilities_give_p_yes_and_do_not_change_the_hard_decision() -> N
     assert reading.hard_answer == 0
     sure = read_answer(completion_of("YES", odds={"YES": 1.0}), SAME, decision="logprobs")
     assert (sure.answer, sure.hard_answer) == (1, 1)
+
+
+def test_a_token_that_is_listed_twice_counts_once() -> None:
+    listed_twice = completion_of("YES", odds={"YES": 0.7, "NO": 0.2})
+    listed_twice = replace(listed_twice, top_logprobs=listed_twice.top_logprobs[:1] + listed_twice.top_logprobs)
+    assert read_answer(listed_twice, SAME, decision="logprobs").answer == pytest.approx(0.7 / 0.9)
+
+
+def test_log_probabilities_of_more_than_one_in_sum_are_missing() -> None:
+    placeholders = completion_of("YES", odds={"YES": 1.0, "NO": 1.0})
+    assert read_answer(placeholders, SAME, decision="logprobs").missing_reason == "unparsed"
 
 
 def test_the_first_token_of_an_explanation_is_not_an_answer() -> None:
@@ -355,8 +368,10 @@ def test_unfinished_reasoning_has_a_reason_of_its_own(decision: Decision, finish
 @given(st.lists(st.tuples(st.sampled_from(["YES", "NO", "y", "x", ""]), st.floats(-30, 0)), max_size=6))
 def test_odds_are_fractions_or_none(top: list[tuple[str, float]]) -> None:
     odds = compute_label_probabilities(top, ("YES", "NO"))
-    total = math.fsum(math.exp(logprob) for token, logprob in top if token in ("YES", "NO", "y"))
-    assert (odds is None) == (total < 0.5)
+    probabilities = [(token, math.exp(logprob)) for token, logprob in set(top)]
+    total = math.fsum(probability for token, probability in probabilities if token in ("YES", "NO", "y"))
+    is_possible = math.fsum(probability for _, probability in probabilities) <= MAX_TOTAL_PROBABILITY
+    assert (odds is None) == (total < 0.5 or not is_possible)
     if odds is not None:
         assert math.fsum(odds.values()) == pytest.approx(1)
         assert min(odds.values()) >= 0

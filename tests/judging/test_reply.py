@@ -180,7 +180,7 @@ def test_a_reply_without_required_fields_is_no_answer(path: Place, value: object
     fails(reply(path, value) if path else value, words)
 
 
-@pytest.mark.parametrize("value", [800, 0.5, math.nan, math.inf, "nan", "inf", "-0.1", None, True, [], 10**400])
+@pytest.mark.parametrize("value", [800, 0.5, math.nan, math.inf, "nan", "inf", "-0.1", True, [], 10**400])
 def test_impossible_log_probabilities_are_no_answer(value: object) -> None:
     fails(reply(LOGPROB, value), "a log-probability is")
 
@@ -190,6 +190,7 @@ def test_unusually_formatted_log_probabilities_are_read() -> None:
         (LOGPROB, 1e-7, (("YES", 0.0),)),
         (LOGPROB, -9999, (("YES", -9999.0),)),
         (LOGPROB, -math.inf, ()),
+        (LOGPROB, None, ()),
         (TOP, None, ()),
         ((*ODDS_OF, "content"), None, ()),
         ((*ODDS_OF, "content"), [], ()),
@@ -374,7 +375,9 @@ def test_an_empty_completion_without_usage_is_retried(usage: object, content: ob
     fails(output, "empty and reports no tokens")
 
 
-@pytest.mark.parametrize("ended", ["STOP", "eos", "end_turn", "abort", "network_error", "insufficient_system_resource", None])
+@pytest.mark.parametrize(
+    "ended", ["STOP", "eos", "end_turn", "abort", "network_error", "insufficient_system_resource", None]
+)
 def test_an_empty_completion_is_retried_for_any_finish_reason(ended: str | None) -> None:
     output = reply((*CHOICE, "finish_reason"), ended) | {"usage": None}
     output["choices"][0]["message"]["content"] = ""

@@ -107,6 +107,9 @@ It is not required if the reply begins with a label: a server that restricts the
 log-probabilities that hold without the restriction.
 """
 
+MAX_TOTAL_PROBABILITY = 1.05
+"""Largest sum of the probabilities of all tokens, with rounding errors. A larger sum is impossible for one position."""
+
 
 def compute_label_probabilities(
     top_logprobs: Sequence[tuple[str, float]],
@@ -133,7 +136,8 @@ def compute_label_probabilities(
     -------
     dict of str to float or None
         Probability of every label, normalized to a sum of 1; it is 0 for a label to which no token belongs. None if no
-        token belongs to a label, or if the labels have less than `min_probability`.
+        token belongs to a label, if the labels have less than `min_probability`, or if the probabilities of all tokens add
+        up to more than `MAX_TOTAL_PROBABILITY`.
 
     Examples
     --------
@@ -141,8 +145,12 @@ def compute_label_probabilities(
     >>> compute_label_probabilities(tokens, ["YES", "NO"])["NO"]
     0.11111...
     """
+    distinct_tokens = dict.fromkeys(top_logprobs)  # some servers list the token that was chosen twice
+    if math.fsum(math.exp(logprob) for _, logprob in distinct_tokens) > MAX_TOTAL_PROBABILITY:
+        return None
+
     probabilities = dict.fromkeys(labels, 0.0)
-    for token, logprob in top_logprobs:
+    for token, logprob in distinct_tokens:
         label = find_unique_label(token, labels)
         if label is not None:
             probabilities[label] += math.exp(logprob)
