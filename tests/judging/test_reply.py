@@ -276,6 +276,7 @@ def test_a_validated_usage_equals_the_reported_one_or_is_missing(n_in: int, n_ou
         ({"code": "²²²"}, "transient", 500, "(²²²)"),
         ({"code": ["x"]}, "transient", 500, "(no code)"),
         ("busy", "transient", 500, "(no code): busy"),
+        ("You exceeded your current quota.", "fatal", 402, "(no code): You exceeded"),
         (True, "transient", 500, "(no code): no reason given"),
     ],
 )
@@ -285,6 +286,21 @@ def test_an_error_inside_a_success_is_classified_by_its_code(error: object, kind
     assert (caught.value.kind, caught.value.status) == (kind, status)
     assert caught.value.reason.startswith("HTTP 200 with an error inside ")
     assert said in caught.value.reason
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "status"),
+    [
+        ({"base_resp": {"status_code": 1008, "status_msg": "insufficient balance"}, "choices": None}, "fatal", 402),
+        ({"object": "error", "message": "The model `m` does not exist.", "code": 404}, "fatal", 404),
+        ({"errors": [{"code": 7009, "message": "Upstream service unavailable"}], "success": False}, "transient", 500),
+        ({"detail": "Unauthorized", "choices": []}, "transient", 500),
+    ],
+)
+def test_a_success_without_choices_is_classified_by_its_message(body: dict[str, Any], kind: str, status: int) -> None:
+    with pytest.raises(CallError, match="HTTP 200 with an error inside") as caught:
+        parse_completion(body, seconds=0)
+    assert (caught.value.kind, caught.value.status) == (kind, status)
 
 
 def test_an_answer_with_an_additional_error_field_is_an_answer() -> None:

@@ -19,7 +19,12 @@ from typing import Any
 
 from youden.judging.call.failures import CallError
 from youden.judging.call.logprobs import find_first_token_alternatives, validate_logprobs
-from youden.judging.call.reply_errors import UNKNOWN_STATUS, find_reply_error, object_or_empty
+from youden.judging.call.reply_errors import (
+    UNKNOWN_STATUS,
+    find_error_without_choices,
+    find_reply_error,
+    object_or_empty,
+)
 from youden.judging.call.reply_fields import (
     MAX_NAME_CHARACTERS,
     MAX_TOKEN_BYTES,
@@ -123,6 +128,10 @@ def parse_completion(reply: object, *, seconds: float) -> Completion:
         raise error
 
     body = require_object(reply, "the reply")
+    error = None if body.get("choices") else find_error_without_choices(body)
+    if error is not None:
+        raise error
+
     choice = require_object(_get_first_choice(body.get("choices")), "choices[0]")
     message = require_object(choice.get("message"), "the message")
     text, refusal_in_content = _join_content(message.get("content"))

@@ -28,6 +28,7 @@ _STATUS_BY_CODE = {
 }
 """HTTP status that providers usually send with each of these codes; `account_errors` has further codes."""
 
+_BAD_REQUEST = 400
 UNKNOWN_STATUS = 500
 """Status of an error whose codes are all unknown."""
 
@@ -68,6 +69,17 @@ def find_reply_error(reply: object) -> CallError | None:
     if usage.get("completion_tokens"):
         failure.unbilled = False
     return failure
+
+
+def find_error_without_choices(reply: dict[str, Any]) -> CallError | None:
+    """Find and classify the error in a reply that has no choices and no field `error`; None if it has no message.
+
+    The error may be the reply itself, as in {"object": "error", "message": …}, the first of its `errors`, or its `base_resp`.
+    """
+    parts = parse_error_parts(reply.get("errors") or reply.get("base_resp") or reply)
+    if not isinstance(parts.message, str) or not parts.message:
+        return None
+    return make_error_from_codes(parts, prefix="HTTP 200 with an error inside")
 
 
 def _find_error_field(reply: dict[str, Any]) -> object | None:
@@ -117,7 +129,8 @@ def make_error_from_codes(parts: ErrorParts, *, prefix: str) -> CallError:
     Returns
     -------
     CallError
-        Of kind `transient` if no code is known, because the error may then be unrelated to the request.
+        If no code is known, of kind `fatal` if the message is about the account, and otherwise `transient`, because the
+        error may be unrelated to the request.
     """
     # the first code that is known, or else the first code that is not empty
     status = UNKNOWN_STATUS  # a transient error
@@ -132,6 +145,10 @@ def make_error_from_codes(parts: ErrorParts, *, prefix: str) -> CallError:
     has_message = isinstance(parts.message, str) and parts.message
     message = parts.message if has_message else "no reason given"
     reason = f"{prefix} ({displayed_code}): {message}"
+    if status == UNKNOWN_STATUS:  # without a known code, only the message can show that the account is at fault
+        error_by_message = make_http_error(_BAD_REQUEST, (), parts.message, reason=reason)
+        if error_by_message.kind == "fatal":
+            return error_by_message
     return make_http_error(status, parts.codes, parts.message, reason=reason)
 
 
