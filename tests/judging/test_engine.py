@@ -286,7 +286,29 @@ async def test_a_finding_states_the_booked_and_maximum_cost_of_calls_without_a_r
     assert output.facts["n"] == 3
     facts: Mapping[str, Any] = output.facts
     assert 0 < facts["usd"] <= facts["most"]
-    assert "3 calls were sent and got no reply" in str(output)
+    assert "3 calls were sent and got no usable reply" in str(output)
+
+
+async def test_an_error_that_ends_a_run_states_the_cost_of_calls_without_a_reply(store: Store) -> None:
+    def script(_request: Request) -> Completion:
+        raise CallError("The reply is not valid JSON.", kind="transient")
+
+    judge = Scripted(script)
+    with pytest.raises(JudgeError) as caught:
+        await ask(judge, store, changes={"price_in": 3, "price_out": 10, "max_tries": 2})
+    assert f"{judge.n_calls} calls were sent and got no usable reply" in caught.value.message
+
+
+async def test_the_reason_of_the_first_failed_call_is_shown(store: Store) -> None:
+    def script(request: Request) -> Completion:
+        if judge.n_calls % 20 == 0:
+            raise CallError(f"HTTP 400: Refused, number {judge.n_calls}.", kind="rejected", status=400)
+        return Completion(say(request), "stop", "m", 100, 1)
+
+    judge, progress = Scripted(script), Counted()
+    await ask(judge, store, progress=progress, max_missing=1)
+    (message,) = [text for _, text in progress.said if "failed" in text]
+    assert re.fullmatch(r"first failed call of '.+': HTTP 400: Refused, number 20\.", message)
 
 
 async def test_an_exhausted_budget_is_an_error_with_spent_and_remaining_amounts(store: Store) -> None:

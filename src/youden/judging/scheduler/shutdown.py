@@ -264,8 +264,8 @@ class StopReason:
         Parameters
         ----------
         *budgets : Budget
-            Budgets of the run. If some answers had no valid token counts, a budget has counted the largest possible cost for
-            them. A note about this cost is added to the error. Equal notes are added once.
+            Budgets of the run. A note about the costs that they have counted for answers without valid token counts, and for
+            calls without a usable reply, is added to the error. Equal notes are added once.
 
         Raises
         ------
@@ -275,7 +275,7 @@ class StopReason:
         if self._make_error is None:  # nothing has requested the end of the run
             return
         error = self._make_error()
-        notes = [budget.describe_unreported_usage() for budget in budgets]
+        notes = [budget.describe_uncertain_costs() for budget in budgets]
         for note in dict.fromkeys(notes):
             if note:
                 error.add(note)
