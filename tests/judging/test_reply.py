@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from narrowing import untyped
 from youden.judging.backends.anthropic import from_anthropic
+from youden.judging.call.connection import parse_reply
 from youden.judging.call.failures import CallError
 from youden.judging.call.reply import MAX_USAGE_FACTOR, check_usage_for, parse_completion, validate_completion
 from youden.judging.call.reply_errors import find_reply_error
@@ -365,6 +366,14 @@ def test_an_error_next_to_or_inside_choices_is_classified_by_its_code(
     with pytest.raises(CallError) as caught:
         parse_completion(errored(**{place: {"error": error}}), seconds=0)
     assert (caught.value.kind, caught.value.status) == (kind, status)
+
+
+@pytest.mark.parametrize("start", ["", ": keep-alive\n\n", "event: message\n"])
+def test_a_streamed_reply_is_refused_with_its_remedy_and_not_sent_again(start: str) -> None:
+    body = start + 'data: {"choices": [{"delta": {"content": "YES"}}]}\n\ndata: [DONE]\n\n'
+    with pytest.raises(CallError, match="Turn off streaming") as caught:
+        parse_reply(body.encode())
+    assert (caught.value.kind, caught.value.unbilled) == ("rejected", False)
 
 
 def test_an_error_in_a_choice_with_partial_text_is_an_error() -> None:

@@ -87,8 +87,8 @@ def _find_error_field(reply: dict[str, Any]) -> object | None:
 
     reply : the reply, parsed from JSON
 
-    Returns None if the reply contains a complete answer or reports no error. Returns an empty object, which is an error without
-    a description, if only the finish reason reports an error.
+    Returns None if the reply contains a complete answer or reports no error. Returns an object with a message if only the finish
+    reason reports an error.
     """
     choices = reply.get("choices")
     first_choice = choices[0] if isinstance(choices, list) and choices else None
@@ -103,7 +103,7 @@ def _find_error_field(reply: dict[str, Any]) -> object | None:
         if _is_error(error):
             return error
     if finish_reason in _FAILED:
-        return {}
+        return {"message": f"the finish reason is {finish_reason}."}
     return None
 
 
