@@ -62,6 +62,7 @@ def completion_of(
             ],
         ),
         ("json", 1, ['{"answer": "YES"}', '\ufeff{"answer": "YES", "p": NaN}']),
+        ("json", 1, ['```json\n{"answer": "YES"}\n```', '```\n{"answer": "Yes."}\n```\n', '{"answer": " yes "}']),
         ("json", 0, [' {"answer":"NO"}\n', '{"answer": "NO", "why": "x"}']),
     ],
 )
@@ -93,6 +94,7 @@ UNPARSED: dict[Decision, list[Completion]] = {
             completion_of,
             ('{"answer": "YES", "answer": "NO"}', 'NO {"answer": "YES"}', '{"answer": "YES"}{"answer": "NO"}'),
         ),
+        completion_of('```json\n{"answer": "YES"}\n```\n```json\n{"answer": "NO"}\n```'),
     ],
     "logprobs": [
         completion_of("YES"),

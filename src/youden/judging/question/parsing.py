@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -74,24 +75,31 @@ def make_decision_hint(decision: Decision, labels: Sequence[str]) -> str:
     return f"\n\nGive the answer as a JSON object and nothing else: {objects}."
 
 
+_CODE_BLOCK = re.compile(r"\s*```(?:json)?\s(.*)```\s*", re.DOTALL | re.IGNORECASE)
+
+
 def find_json_label(text: str, labels: Sequence[str]) -> str | None:
     """Return the label in the field "answer" of a JSON object; None if the text has no such label, or several answers.
+
+    The object may be in a code block of Markdown. Letter case and punctuation around the label are ignored.
 
     Examples
     --------
     >>> find_json_label('{"answer": "YES"}', ["YES", "NO"]), find_json_label('YES', ["YES", "NO"])
     ('YES', None)
     """
+    code_block = _CODE_BLOCK.fullmatch(text)
+    json_text = text if code_block is None else code_block[1]
     try:
-        value = parse_json(text, unique_keys=False).value
+        value = parse_json(json_text, unique_keys=False).value
         # a parsed object has only the last of several values of "answer", so they are counted in a second pass
-        json.loads(text.removeprefix("\ufeff"), object_pairs_hook=_reject_two_answers)
+        json.loads(json_text.removeprefix("\ufeff"), object_pairs_hook=_reject_two_answers)
     except (ValueError, RecursionError):
         return None
     if not isinstance(value, dict):
         return None
     answer = value.get("answer")
-    return next((label for label in labels if label == answer), None)
+    return parse_label(answer, tuple(labels)) if isinstance(answer, str) else None
 
 
 def _reject_two_answers(pairs: list[tuple[str, object]]) -> None:
