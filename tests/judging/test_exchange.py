@@ -282,6 +282,7 @@ def test_failures_are_stored_like_those_of_calls_and_resent_if_transient(youden:
     short = youden("judge", "c.yaml", "--import", str(answers), "--max-missing", "0.1")
     assert short.code == 1
     assert "1 of the 110 trials has no answer yet" in short.err
+    assert re.search(r"2 failures, such as: HTTP [45]00: ", short.err)
     assert "1 row skipped: the engine could not send the request; the first: HTTP 404" in short.err
     assert json.loads(exported(youden, "rest").out)["export"]["requests"] == 2
     complete = youden(
