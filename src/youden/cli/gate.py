@@ -10,6 +10,7 @@ import click
 
 from youden.cli import UNDECIDED, options, output
 from youden.errors import InputError
+from youden.types.arguments import check_unused
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -125,6 +126,8 @@ def gate_command(
         )
     if (by == "quality") != bool(files):
         raise click.UsageError("--by quality and --labels FILE require each other. Set both, or remove both.")
+    if dry_run:
+        check_unused("--dry-run, which makes no test,", markdown=markdown, junit=junit)
     judged_run = Run(run)
     if dry_run:
         folder = judged_run.folder
