@@ -94,6 +94,20 @@ def test_a_run_folder_that_is_renamed_in_its_project_keeps_its_totals(youden: Yo
     assert calls_of(paid_folder, "runs/final") == before
 
 
+def test_a_run_by_a_jury_keeps_its_totals_if_its_folder_is_renamed(
+    youden: Youden, tmp_path: Path, server: WireServer
+) -> None:
+    members = [wire_judge(server.url, name=name, model=name, price=100, max_tokens=1) for name in ("first", "second")]
+    write_small_run(tmp_path, "paid", judge={"name": "both", "backend": "jury", "vote": "mean", "judges": members})
+    server.behave = honest
+    youden("judge", "paid.yaml", "--max-cost", "50").well()
+    before = calls_of(tmp_path)
+    assert not_none(before.usd) == pytest.approx(2 * 110 * A_CALL)
+    (tmp_path / "runs/paid").rename(tmp_path / "runs/final")
+    youden("judge", "runs/final/config.yaml", "--max-cost", "50").well()
+    assert calls_of(tmp_path, "runs/final") == before
+
+
 def test_a_run_moved_with_its_store_keeps_its_totals(youden: Youden, paid_folder: Path) -> None:
     assert youden("judge", "paid.yaml", "--max-cost", "0.5", "--store", "runs/paid/verdicts.db").code == 1
     (paid_folder / "runs/paid").rename(paid_folder / "moved")
