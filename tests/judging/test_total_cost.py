@@ -94,6 +94,20 @@ def test_a_run_folder_that_is_renamed_in_its_project_keeps_its_totals(youden: Yo
     assert calls_of(paid_folder, "runs/final") == before
 
 
+def test_a_plan_states_what_all_earlier_commands_have_cost(youden: Youden, paid_folder: Path) -> None:
+    youden("calibrate", "paid.yaml", "--calls", "60", "--max-cost", "100")
+    calibrated = youden("plan", "paid.yaml", "--json").said["cost"]["usd_spent"]
+    assert calibrated > 0.5
+    assert youden("judge", "paid.yaml", "--max-cost", "0.3").code == 1
+    ended = youden("plan", "paid.yaml", "--json")
+    spent = ended.said["cost"]["usd_spent"]
+    assert calibrated < spent <= calibrated + 0.3
+    assert f"earlier commands on this run have cost ${spent:.4f} in total" in ended.err
+    youden("run", "paid.yaml", "--max-cost", "50").well()
+    (paid_folder / "runs/paid").rename(paid_folder / "runs/final")
+    assert youden("plan", "runs/final/config.yaml", "--json").said["cost"]["usd_spent"] >= 110 * A_CALL
+
+
 def test_a_run_by_a_jury_keeps_its_totals_if_its_folder_is_renamed(
     youden: Youden, tmp_path: Path, server: WireServer
 ) -> None:

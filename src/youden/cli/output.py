@@ -273,6 +273,8 @@ def print_plan(
             lines += filter(None, [describe_shortfall(plan), empty_note])
     else:
         lines = _describe_plan(planned, plan, cost, forecast)
+    if cost.usd_spent:
+        lines.append(f"earlier commands on this run have cost ${format_decimal(cost.usd_spent, 4)} in total")
     for line in [*lines, *_describe_cap(planned, cost)]:
         print_note(f"plan: {line}")
 

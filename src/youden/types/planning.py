@@ -203,6 +203,8 @@ class Cost:
     """Number of calls whose answers are in the store."""
     usd_left: float | None = None
     """Estimated cost in USD of the calls that are not in the store; None if a price is unknown or no store was read."""
+    usd_spent: float | None = 0.0
+    """Cost in USD of all earlier commands on the run, calibrations included; None if a price is unknown."""
 
     @property
     def calls_left(self) -> int:
