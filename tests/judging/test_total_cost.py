@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,10 @@ import pytest
 
 from commands import Youden, wire_judge, write_small_run
 from narrowing import not_none
+from small_pools import make_pool
 from wire_server import Reply, WireServer
 from youden.data.folder.run_folder import RunFolder
+from youden.data.pools.pool_reader import write_pool
 from youden.engines.block_sums import count_calls
 from youden.types.facts import CallFacts
 
@@ -106,6 +109,30 @@ def test_a_plan_states_what_all_earlier_commands_have_cost(youden: Youden, paid_
     youden("run", "paid.yaml", "--max-cost", "50").well()
     (paid_folder / "runs/paid").rename(paid_folder / "runs/final")
     assert youden("plan", "runs/final/config.yaml", "--json").said["cost"]["usd_spent"] >= 110 * A_CALL
+
+
+def test_trials_that_share_a_request_are_stated_with_the_calls(
+    youden: Youden, paid_folder: Path, server: WireServer
+) -> None:
+    pool = make_pool(5, 8)
+    texts = pool.texts.copy()
+    texts[1] = texts[0]
+    write_pool(replace(pool, texts=texts), paid_folder / "pool")
+    planned = youden("plan", "paid.yaml", "--json")
+    n_shared = planned.said["cost"]["n_shared"]
+    assert n_shared > 0
+    assert f"plan: {n_shared} of the 110 trials show the same two texts as another trial" in planned.err
+    assert f"plan: {n_shared} of the 110 trials" in youden("run", "paid.yaml", "--max-cost", "9").well().err
+
+    assert server.n_requests == 110 - n_shared
+    calls = calls_of(paid_folder)
+    assert (calls.n_shared, calls.n_reused) == (n_shared, 0)
+    assert (
+        f"110 of 110 answered, {n_shared} of them by the request of another trial"
+        in youden("judge", "paid.yaml", "--max-cost", "9").err
+    )
+    assert f"{n_shared} trials share the request" in (paid_folder / "runs/paid/report.html").read_text(encoding="utf-8")
+    assert f"{n_shared} trials share the request" in youden("report", "runs/paid", "--format", "md").out
 
 
 def test_a_run_by_a_jury_keeps_its_totals_if_its_folder_is_renamed(

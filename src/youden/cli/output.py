@@ -273,6 +273,11 @@ def print_plan(
             lines += filter(None, [describe_shortfall(plan), empty_note])
     else:
         lines = _describe_plan(planned, plan, cost, forecast)
+    if cost.n_shared:
+        lines.append(
+            f"{cost.n_shared:,} of the {cost.calls:,} trials show the same two texts as another trial and share its request, "
+            "which is sent and paid once"
+        )
     if cost.other_settings:
         lines.append(
             f"the store has answers to {cost.n_other_settings:,} of these trials under other settings of the judge "

@@ -18,6 +18,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from youden.errors import YoudenError
 from youden.judging.call.failures import is_final
 from youden.judging.config.judge_files import JudgeConfig, JudgeLike, call_cost, load_judge_config, resolve_judge
@@ -242,6 +244,8 @@ def estimate(
     if encoding is not None and plan.source is not None:
         cost = _with_counted_tokens(cost, plan, config, encoding)
 
+    if plan.source is not None:
+        cost = replace(cost, n_shared=_count_shared_requests(plan, shows_task=config.loaded_prompt.shows_task))
     minutes, pace = expected_duration(config, n_calls=cost.calls, n_tokens=cost.tokens_in + cost.tokens_out)
     if store is not None:
         with suppress(YoudenError), open_store_of_folder(store) as answers:
@@ -253,6 +257,26 @@ def estimate(
                 cost = _with_other_settings(cost, config, answers, lambda other: keys(other, plan))
     prices = "" if cost.usd is None else config.price_source
     return replace(cost, prices=prices, minutes=minutes, pace=pace)
+
+
+def _count_shared_requests(plan: Plan, *, shows_task: bool) -> int:
+    """Count the trials that share the request of an earlier trial, because both show the same texts.
+
+    shows_task : whether a request also contains the prompt of the item
+    """
+    texts = plan.pool.all_texts
+    number_by_text: dict[object, int] = {}
+    text_numbers = [number_by_text.setdefault(text, len(number_by_text)) for text in texts.flat]
+    if len(number_by_text) == texts.size:
+        return 0
+
+    (first_row, second_row), (first_item, second_item) = plan.text_rows, plan.trials.text_cells
+    text_number = np.array(text_numbers, dtype=np.int64).reshape(texts.shape)
+    request = text_number[first_row, first_item] * texts.size + text_number[second_row, second_item]
+    request = request * (int(plan.replicate.max(initial=0)) + 1) + plan.replicate
+    if shows_task:
+        request = request * plan.n_items + plan.item
+    return len(plan) - len(np.unique(request))
 
 
 def _with_counted_tokens(cost: Cost, plan: Plan, config: JudgeConfig, encoding: Any) -> Cost:
@@ -422,6 +446,7 @@ def _sum_costs(costs: list[Cost]) -> Cost:
         pace="; then ".join(cost.pace for cost in costs_of_calls),
         stored=sum(cost.stored for cost in costs),
         usd_left=_sum_remaining(costs),
+        n_shared=sum(cost.n_shared for cost in costs),
         n_other_settings=sum(cost.n_other_settings for cost in costs),
         other_settings="; ".join(dict.fromkeys(cost.other_settings for cost in costs if cost.other_settings)),
     )
