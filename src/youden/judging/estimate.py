@@ -254,7 +254,7 @@ def estimate(
             characters = questions.count_characters(plan)
             cost = _with_remaining_cost(cost, config, answers, row_keys, characters)
             if cost.calls_left:
-                cost = _with_other_settings(cost, config, answers, lambda other: keys(other, plan))
+                cost = _with_other_settings(cost, config, answers, lambda questions: keys(questions, plan))
     prices = "" if cost.usd is None else config.price_source
     return replace(cost, prices=prices, minutes=minutes, pace=pace)
 
