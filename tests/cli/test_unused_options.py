@@ -29,6 +29,7 @@ COMMANDS = [
     ((*IMPORT_BATTLES, "--text", "transcript"), "got text"),
     ((*IMPORT_BATTLES, "--split", "train", "--subset", "x"), "got split, subset"),
     ((*IMPORT_PAPER, "--allow-dropped"), "got allow_dropped"),
+    (("import", "hf-dataset", "pool", "--out", "new", "--split", "train"), "got split."),
     (("init", "pool", "--out", "new.yaml", "--column", "text=answer"), "got column."),
     (("init", "table.csv", "--out", "old.yaml", "--column", "text=answer"), "got column."),
     (("compare", "runs/b", "runs/b", "--match", "number"), "got match"),
