@@ -108,7 +108,10 @@ def test_a_plan_states_what_all_earlier_commands_have_cost(youden: Youden, paid_
     assert f"earlier commands on this run have cost ${spent:.4f} in total" in ended.err
     youden("run", "paid.yaml", "--max-cost", "50").well()
     (paid_folder / "runs/paid").rename(paid_folder / "runs/final")
-    assert youden("plan", "runs/final/config.yaml", "--json").said["cost"]["usd_spent"] >= 110 * A_CALL
+    before = youden("plan", "runs/final/config.yaml", "--json").said["cost"]["usd_spent"]
+    assert before == pytest.approx(110 * A_CALL, abs=0.1)
+    youden("extend", "calls", "runs/final", "20", "--max-cost", "9").well()
+    assert youden("plan", "runs/final/config.yaml", "--json").said["cost"]["usd_spent"] > before
 
 
 def test_trials_that_share_a_request_are_stated_with_the_calls(

@@ -335,8 +335,8 @@ def get_cost_account(config: RunConfig, *, calibrating: bool = False) -> str:
 def _read_usd_spent(config: RunConfig, judge: JudgeConfig) -> float | None:
     """Return the cost in USD of all commands on a run, calibrations included; None if a price is unknown.
 
-    It is the sum of the run's cost accounts in the store or, if they are empty because the folder was renamed or copied, the cost
-    in fit.json. A store that cannot be read is ignored.
+    It is the sum of the run's cost accounts in the store, or the cost in fit.json if that is larger because the folder was renamed
+    or copied. A store that cannot be read is ignored.
     """
     if not judge.stores_new_answers:
         return 0.0
@@ -344,12 +344,14 @@ def _read_usd_spent(config: RunConfig, judge: JudgeConfig) -> float | None:
     with suppress(YoudenError), open_store_of_folder(config.store_location) as store:
         for calibrating in (False, True):
             payments += store.read_payments(get_cost_account(config, calibrating=calibrating)).values()
+    usd_booked = sum(payment.usd for payment in payments)
+    usd_fitted = 0.0
     folder = RunFolder(config.folder)
-    if not payments and folder.has("fit.json"):
+    if folder.has("fit.json"):
         with suppress(YoudenError):
             calls = folder.read_facts().calls
-            return 0.0 if calls is None else calls.usd
-    return or_none(sum(payment.usd for payment in payments))
+            usd_fitted = (calls and calls.usd) or 0.0
+    return or_none(max(usd_booked, usd_fitted))  # NaN if `usd_booked` is
 
 
 def _get_path_relative_to_store(config: RunConfig) -> str:
