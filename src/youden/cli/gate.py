@@ -10,7 +10,6 @@ import click
 
 from youden.cli import UNDECIDED, options, output
 from youden.errors import InputError
-from youden.types.arguments import check_unused
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -115,6 +114,7 @@ def gate_command(
     """
     from youden.report.pages.gate_output import render_gate_markdown
     from youden.runs.run_object import Run
+    from youden.types.arguments import check_unused
     from youden.workflows.gate import plan_analyses
     from youden.workflows.gate_text import describe_gate, gate_table
     from youden.workflows.quality import read_answers

@@ -19,7 +19,6 @@ from youden.progress_bar import progress_bar
 from youden.project_store import project_store, usual_store
 from youden.text.printable import format_command, is_local_file, redact_location, to_path
 from youden.text.sentences import format_count
-from youden.types.arguments import check_unused
 
 if TYPE_CHECKING:
     from youden.data.importers.pool_joiner import ImportedPool
@@ -266,6 +265,8 @@ def import_command(
     not respond are listed. It is an error if more than 1% of the responses are lost, or of the battles have
     no winner, unless --allow-dropped is set.
     """
+    from youden.types.arguments import check_unused
+
     hub_options = {name: value for name, value in hub.items() if value is not None}
     if format_ in (PEER_PREDICTION, BATTLES):
         drops = allow_dropped and format_ == PEER_PREDICTION

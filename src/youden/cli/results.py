@@ -20,7 +20,6 @@ from youden.errors import ConfigError
 from youden.text.printable import format_command
 from youden.text.sentences import format_items_compared, format_signed_interval, format_with_interval
 from youden.text.tables import Table, format_decimal, make_table
-from youden.types.arguments import check_unused
 
 if TYPE_CHECKING:
     from youden.data.folder.run_folder import RunFolder
@@ -126,6 +125,7 @@ def compare_command(
     from youden.data.folder.run_folder import RunFolder
     from youden.report.data.comparison import compare_quality
     from youden.study.agreement import compare_judges
+    from youden.types.arguments import check_unused
     from youden.types.pool import plain_fields
 
     folders = [RunFolder(run) for run in runs]
