@@ -265,14 +265,15 @@ def _count_shared_requests(plan: Plan, *, shows_task: bool) -> int:
     shows_task : whether a request also contains the prompt of the item
     """
     texts = plan.pool.all_texts
-    number_by_text: dict[object, int] = {}
-    text_numbers = [number_by_text.setdefault(text, len(number_by_text)) for text in texts.flat]
-    if len(number_by_text) == texts.size:
+    text_hashes = np.fromiter(map(hash, texts.flat), dtype=np.int64, count=texts.size)
+    distinct_hashes, numbers = np.unique(text_hashes, return_inverse=True)
+    n_texts = len(distinct_hashes)
+    if n_texts == texts.size:
         return 0
 
     (first_row, second_row), (first_item, second_item) = plan.text_rows, plan.trials.text_cells
-    text_number = np.array(text_numbers, dtype=np.int64).reshape(texts.shape)
-    request = text_number[first_row, first_item] * texts.size + text_number[second_row, second_item]
+    text_number = numbers.astype(np.int64).reshape(texts.shape)
+    request = text_number[first_row, first_item] * n_texts + text_number[second_row, second_item]
     request = request * (int(plan.replicate.max(initial=0)) + 1) + plan.replicate
     if shows_task:
         request = request * plan.n_items + plan.item
