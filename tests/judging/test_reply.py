@@ -446,6 +446,17 @@ def test_reasoning_tokens_outside_of_completion_tokens_are_billed(usage: dict[st
     assert parse_completion(output, seconds=0).tokens_out == tokens_out
 
 
+@pytest.mark.parametrize(("n_prompt", "n_total", "n_in"), [(72, 202, 200), (200, 202, 200), (72, 74, 200)])
+def test_cached_tokens_that_a_gateway_leaves_out_of_the_prompt_are_billed(
+    n_prompt: int, n_total: int, n_in: int
+) -> None:
+    usage = {"prompt_tokens": n_prompt, "completion_tokens": 2, "total_tokens": n_total}
+    completion = parse_completion(
+        reply(("usage",), usage | {"prompt_tokens_details": {"cached_tokens": 128}}), seconds=0
+    )
+    assert (completion.tokens_in, completion.tokens_out) == (n_in, 2)
+
+
 def test_cached_tokens_of_a_claude_prompt_are_billed() -> None:
     """`input_tokens` counts only tokens after the last cache breakpoint."""
     cached = {"input_tokens": 5, "cache_creation_input_tokens": 20, "cache_read_input_tokens": 175}
