@@ -12,6 +12,7 @@ import math
 from collections import defaultdict
 from dataclasses import dataclass
 
+from youden.text.sentences import format_count
 from youden.types import Finding
 from youden.types.finding import Fact
 
@@ -84,10 +85,11 @@ class UncertainCosts:
         return tuple(findings)
 
     def _describe_lost_calls(self) -> str:
-        """Describe the cost that is counted for calls without a reply, in three sentences for the user."""
+        """Describe the cost that is counted for calls without a reply, for the user."""
         return (
-            f"{self.n_lost:,} calls were sent and got no reply; the provider may have worked on them. They are booked at "
-            f"their estimated cost, {self.usd_lost:.6g} USD. The cost cap counts their maximum cost, "
+            f"{format_count(self.n_lost, 'attempt')} to send a request failed and may be billed: the judge sent no reply, or an "
+            "empty or invalid one. Failed attempts are repeated; an answer that is still missing is counted as such. The "
+            f"attempts are booked at their estimated cost, {self.usd_lost:.6g} USD. The cost cap counts their maximum cost, "
             f"{self.max_usd_lost:.6g} USD."
         )
 
