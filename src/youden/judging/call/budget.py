@@ -126,6 +126,11 @@ class Budget:
         """USD spent under the cap, including the spending of other processes that share it."""
         return self.spent
 
+    @property
+    def booked(self) -> float:
+        """USD booked so far: calls without a reply count at their estimated cost, instead of the largest one as in `spent`."""
+        return self.spent - sum(costs.max_usd_lost - costs.usd_lost for costs in self.uncertain.values())
+
     def record_unreported(self, model: str, usd: float, usage_error: str | None) -> None:
         """Record an answer whose token counts were not reported or are not valid, so that the report can warn about its cost.
 
