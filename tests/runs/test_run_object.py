@@ -166,6 +166,24 @@ def test_a_run_has_its_results_as_attributes(first: Run) -> None:
     assert package.compare(first, "runs/first").summary == package.compare(first.path, first.path).summary
 
 
+def test_a_run_has_the_differences_that_decide_its_ranks(first: Run) -> None:
+    table = first.differences
+    file = pd.read_parquet(first.path / "pairs.parquet")
+    pd.testing.assert_frame_equal(table, file[[*table.columns]].astype({"first": str, "second": str}))
+
+    ranking = first.ranking.set_index("agent")
+    difference = ranking.ability.loc[table["first"]].to_numpy() - ranking.ability.loc[table["second"]].to_numpy()
+    assert table.difference.to_numpy() == pytest.approx(difference)
+    assert (table.significantly_better == (table.difference > table.half_width)).all()
+    n_better = (table.p_holm <= 0.05).groupby(table["second"]).sum()
+    assert (ranking.simultaneous_rank_low == 1 + n_better.loc[ranking.index]).all()
+
+    with (first.path / "ranking.csv").open("a") as ranking_file:
+        ranking_file.write("\n")
+    with pytest.raises(RunFolderError, match=r"\[pairs-stale\]"):
+        _ = first.differences
+
+
 def test_a_notebook_shows_a_run_as_a_table_with_escaped_texts(first: Run) -> None:
     frame = frame_of(package.read_pool("mine.csv"))
     frame["agent"] = frame["agent"].replace("a4", "<script>alert(4)</script>\u202e")
