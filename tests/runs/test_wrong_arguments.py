@@ -96,7 +96,7 @@ def test_an_argument_of_the_wrong_type_is_refused(call: Callable[[Any], object],
         (lambda run: run.label(0, "l.csv"), "label-number"),
         (lambda run: run.rejudge(lambda a, b: a == b), r"`judge` .*got function"),
         (lambda run: run.rejudge("lexical", max_missing=7), r"'max_missing' is 7.*Set a fraction.*run-config"),
-        (lambda run: API.compare(run, run.ranking), r"`runs` .*got RankingFrame"),
+        (lambda run: API.compare(run, run.ranking), r"`runs` .*got DataFrame\."),
         (lambda run: run.quality([LABELS, LABELS]), r"got DataFrame. .*`pandas.concat` joins several.*quality-column"),
         (lambda run: run.quality(pa.Table.from_pandas(LABELS)), r"got pyarrow.Table. Convert it by .*`to_pandas\(\)`"),
         (
