@@ -411,9 +411,8 @@ def recommend_by_labels(by_agreement: Recommendation, quality: QualityFacts) -> 
     """
     best = quality.agents[0]
     interval = format_with_interval(best.quality or 0.0, best.low, best.high)
-    estimate = (
-        f"{best.agent} has the highest quality, {interval}, estimated from {format_count(quality.n_labels, 'label')}"
-    )
+    n_labels = format_count(quality.n_labels, "label")
+    estimate = f"{best.agent} has the highest quality, {interval}{quality.tie}, estimated from {n_labels}"
     candidates = find_candidates_by_labels(quality)
 
     reason = ""
