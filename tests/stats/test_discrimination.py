@@ -82,6 +82,14 @@ def test_independent_answers_get_newcombe_intervals_and_correlated_ones_wider_on
     assert alike.high - alike.low > 2 * (alone.high - alone.low)
 
 
+@pytest.mark.parametrize("answer", [0.1, 1 / 3, 0.7, 0.9])
+def test_equal_graded_answers_count_once_per_item_despite_rounding_errors(answer: float) -> None:
+    item = np.repeat(np.arange(6), 6)
+    one_answer_per_item = clustered_proportion(totals(np.full(6, answer), np.arange(6)))
+    repeated = clustered_proportion(totals(np.full(36, answer), item))
+    assert (repeated.low, repeated.high) == pytest.approx((one_answer_per_item.low, one_answer_per_item.high))
+
+
 def test_a_trial_type_without_answers_leaves_j_unknown() -> None:
     result = youdens_j(totals(np.ones(50), np.arange(50) % 40), ItemTotals(40))
     assert np.isnan([result.value, result.low, result.high]).all()
