@@ -153,6 +153,18 @@ def test_every_length_based_judge_is_detected(rule: str) -> None:
     assert abs(length_share((rng.random(700) < 0.5).astype(float), *lengths, paired=paired)) < 0.15
 
 
+@pytest.mark.parametrize("tpr", [0.9, 1.0])
+def test_a_good_judge_does_not_compare_lengths_that_are_similar_within_items(tpr: float) -> None:
+    rng = np.random.default_rng(7)
+    mean_log_length = rng.normal(5, 0.6, 30)
+    item, other_item = rng.integers(0, 30, 330), rng.integers(0, 30, 330)
+    paired = np.arange(330) < 300
+    other_item[paired] = item[paired]
+    log_lengths = mean_log_length[[item, other_item]] + rng.normal(0, 0.1, (2, 330))
+    answer = (rng.random(330) < tpr) & paired
+    assert length_share(answer.astype(float), *np.exp(log_lengths).astype(int), paired=paired) < 0.1
+
+
 def test_few_or_equal_answers_do_not_indicate_a_length_based_judge() -> None:
     lengths = np.arange(1, 401).reshape(2, 200)
     paired = np.arange(200) < 150
