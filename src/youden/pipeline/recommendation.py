@@ -146,7 +146,11 @@ def recommend(
     if not signal.discriminates:
         return recommend_no_agent(signal.judge_reason, signal.judge_remedy)
     if choice is None:
-        return recommend_no_agent("some agents cannot be compared with the leader", "Add comparisons that link them.")
+        reason = (
+            "some agents cannot be compared with the leader, because they have no answers, or answers on one item only, or "
+            "because no comparison links them"
+        )
+        return recommend_no_agent(reason, "Add comparisons on more items, or remove these agents.")
     if not signal.separates_agents:
         reason = f"the abilities vary by no more than their sampling error (p = {signal.p_equal_abilities or 0:.2g})"
         bound = _format_regret_bound(choice)
