@@ -286,7 +286,7 @@ async def test_a_finding_states_the_booked_and_maximum_cost_of_calls_without_a_r
     assert output.facts["n"] == 3
     facts: Mapping[str, Any] = output.facts
     assert 0 < facts["usd"] <= facts["most"]
-    assert "3 calls were sent and got no usable reply" in str(output)
+    assert "3 attempts to send a request failed and may be billed" in str(output)
 
 
 async def test_an_error_that_ends_a_run_states_the_cost_of_calls_without_a_reply(store: Store) -> None:
@@ -296,7 +296,7 @@ async def test_an_error_that_ends_a_run_states_the_cost_of_calls_without_a_reply
     judge = Scripted(script)
     with pytest.raises(JudgeError) as caught:
         await ask(judge, store, changes={"price_in": 3, "price_out": 10, "max_tries": 2})
-    assert f"{judge.n_calls} calls were sent and got no usable reply" in caught.value.message
+    assert f"{judge.n_calls} attempts to send a request failed and may be billed" in caught.value.message
 
 
 async def test_the_reason_of_the_first_failed_call_is_shown(store: Store) -> None:
