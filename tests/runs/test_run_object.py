@@ -442,8 +442,8 @@ def test_an_extension_states_left_out_items_empty_responses_and_similar_ids(
         if record.name == "youden.workflows.extend"
     ]
     assert notes == [
-        "new-DIGEST: agents: names that differ only in case, spaces, invisible characters or Unicode form count as different: "
-        "'A0', 'a0'",
+        "new-DIGEST: agents: names that differ only in case, spaces, invisible characters, Unicode form or a final .0 "
+        "count as different: 'A0', 'a0'",
         "new-DIGEST: 1 item is not in the run and left out: i8; add items by a separate extension",
         "new-DIGEST: 2 added responses are empty and count as failures",
     ]
