@@ -485,3 +485,13 @@ def test_the_letters_of_one_agent_or_attack_are_not_read_as_several(first: Run) 
     with pytest.raises(YoudenError, match=r"at least 2 agents.*got 1\..*\[panel-small\]"):
         first.fit(trusted=first.ranking.agent[0])
     assert len(first.stress(attacks="template", progress=False).attacks) == 1
+
+
+def test_an_iterator_over_one_attack_plans_no_other_attack(first: Run) -> None:
+    stress = untyped(first.stress)(attacks=iter(["template"]), progress=False)
+    assert [result.attack for result in stress.attacks] == ["template"]
+
+
+def test_the_ranking_of_a_missing_run_is_the_error_of_other_results(tmp_path: Path) -> None:
+    with pytest.raises(YoudenError, match=r"no run folder at .*run-missing"):
+        _ = Run(tmp_path / "none").ranking

@@ -487,7 +487,7 @@ class Run(RunView):
         with _sending_requests(progress=progress) as judging_options:
             planned = plan_stress(
                 self.path,
-                attacks=[attacks] if isinstance(attacks, str) else attacks,
+                attacks=[attacks] if isinstance(attacks, str) else list(attacks),
                 base_agent=base_agent,
                 judge=judge,
                 max_cost=max_cost,
