@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +128,17 @@ def test_numbers_of_numpy_and_a_single_agent_to_focus_on_are_accepted(tmp_path: 
     assert len(run.folder.read_plan()) > n_trials
     with pytest.raises(InputError, match=r"got 'nobody'.*focus-invalid"):
         run.extend(calls=10, focus="nobody")
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda value: pickle.loads(pickle.dumps(value))])  # noqa: S301
+def test_copies_of_pools_and_verdicts_are_read_only(copied: Callable[[Any], Any], small_plan: Plan) -> None:
+    digest = POOL.digest
+    verdicts = copied(package.judge(small_plan, judge=lambda a, b: a == b))
+    for array in (copied(POOL).texts, verdicts.answer, verdicts.plan.trial_type, verdicts.rates().tpr):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = array[1]
+    changed = replace(copied(POOL), texts=POOL.texts[::-1].copy())
+    assert changed.digest != digest == copied(POOL).digest
 
 
 def test_the_judge_of_a_rejudge_may_be_a_path(small_run: Run, tmp_path: Path) -> None:
