@@ -25,9 +25,10 @@ from small_pools import make_pool, part_of
 from stops import AT_RISK, TABLES, bench
 from unruly_server import UnrulyServer
 from wire_server import Reply, WireServer, running, same_item
+from youden import stats
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import iter_responses
-from youden.errors import BudgetError, ConfigError, PoolError, RunFolderError, YoudenError
+from youden.errors import BudgetError, ConfigError, PoolError, RunFolderError, StatisticsError, YoudenError
 from youden.runs.run_object import Run
 from youden.study.agreement import JudgesStudy
 from youden.types import Agent, Pool
@@ -145,6 +146,20 @@ def test_rankings_can_be_written_to_files_of_pandas(first: Run, tmp_path: Path) 
                 assert read.agent.tolist() == frame.agent.tolist()
                 assert read.ability.tolist() == frame.ability.tolist()
             assert copy.deepcopy(frame).attrs == frame.attrs == ranking.attrs
+
+
+def test_columns_of_two_rankings_in_different_orders_are_not_correlated(first: Run, tmp_path: Path) -> None:
+    table = first.ranking
+    assert untyped(stats.spearman)(table.ability, first.ranking.ability).value == pytest.approx(1)
+    assert untyped(stats.rmse)(table.ability, table.high).value > 0
+    other = first.rejudge("lexical", calls=60, out=tmp_path / "second", seed=1, progress=False).ranking
+    labels = pd.DataFrame({"agent": table.agent, "item": "i0", "label": range(len(table))})
+    quality = first.quality(labels, scale=(0, 10))
+    for name, later in (("ability", other.ability), ("quality", quality.quality)):
+        with pytest.raises(StatisticsError, match=rf"got 'ability' and '{name}', each .*set_index.*\[array-index\]"):
+            untyped(stats.spearman)(table.ability, later)
+    aligned = quality.set_index("agent").loc[table.agent]
+    assert untyped(stats.spearman)(table.set_index("agent").ability, aligned.quality).value < 0
 
 
 def test_a_run_has_its_results_as_attributes(first: Run) -> None:

@@ -67,9 +67,31 @@ def check_indexes(arguments: Sequence[Any], *, columns: bool = True) -> None:
     for later in filter(_is_pandas_object, arguments):
         first = first_by_length.setdefault(len(later), later)
         _check_labels(first.index, later.index, "index", "b.loc[a.index]")
+        _check_one_order(first, later)
         if later.ndim == 2 and columns:
             first_frame = first_by_shape.setdefault(later.shape, later)
             _check_labels(first_frame.columns, later.columns, "columns", "b[a.columns]")
+
+
+def _check_one_order(first: Any, later: Any) -> None:
+    """Check that two Series are not columns of two rankings, each with its best agent first.
+
+    Raises StatisticsError [array-index]. The index of such a table numbers the rows, so it does not show the difference.
+    """
+    is_ranked = _is_ranked_column(first) and _is_ranked_column(later)
+    if is_ranked and str(first.attrs) != str(later.attrs):
+        raise StatisticsError(
+            f"Two tables list their agents in different orders: got {first.name!r} and {later.name!r}, each with the best agent "
+            'first. Align them by the agents, for example by `a = a.set_index("agent")`, the same for b, and `b.loc[a.index]`.',
+            slug="array-index",
+        )
+
+
+def _is_ranked_column(value: Any) -> bool:
+    """Return whether a pandas object is a column of a table of youden in descending order, with numbers of rows as its index."""
+    is_of_ranking = not value.attrs.keys().isdisjoint({"recommendation", "summary"})
+    has_row_numbers = type(value.index).__name__ == "RangeIndex"
+    return bool(is_of_ranking and has_row_numbers and value.ndim == 1 and value.is_monotonic_decreasing)
 
 
 def _check_labels(first: Any, later: Any, name: str, remedy: str) -> None:
