@@ -512,3 +512,18 @@ def test_an_iterator_over_one_attack_plans_no_other_attack(first: Run) -> None:
 def test_the_ranking_of_a_missing_run_is_the_error_of_other_results(tmp_path: Path) -> None:
     with pytest.raises(YoudenError, match=r"no run folder at .*run-missing"):
         _ = Run(tmp_path / "none").ranking
+
+
+def test_commands_in_messages_quote_the_path_of_a_run_with_spaces(tmp_path: Path, youden: Youden) -> None:
+    pool, out = make_pool(4, 12), "my runs/first"
+    run = package.run(pool, calls=60, out=out, progress=False)
+    run.extend(calls=20, progress=False)
+    with pytest.raises(RunFolderError, match=r"Run `youden run 'my runs/first/config\.yaml'` .*run-extended"):
+        package.run(pool, calls=60, out=out, progress=False)
+    youden("run", "my runs/first/config.yaml").well()
+
+    write_config(Path("plan.yaml"), pool=run.folder.read_config().pool, calls=60)
+    planned = youden("plan", "plan.yaml", "--out", "my runs/second").well()
+    assert "next: youden run 'my runs/second/config.yaml'" in planned.err
+    judged = youden("judge", "my runs/second/config.yaml").well()
+    assert "next: youden fit 'my runs/second'" in judged.err
