@@ -518,7 +518,9 @@ def test_commands_in_messages_quote_the_path_of_a_run_with_spaces(tmp_path: Path
     pool, out = make_pool(4, 12), "my runs/first"
     run = package.run(pool, calls=60, out=out, progress=False)
     run.extend(calls=20, progress=False)
-    with pytest.raises(RunFolderError, match=r"Run `youden run 'my runs/first/config\.yaml'` .*run-extended"):
+    with pytest.raises(
+        RunFolderError, match=r"Run `youden run 'my runs/first/config\.yaml'` .*by `youden.read_run`.*run-extended"
+    ):
         package.run(pool, calls=60, out=out, progress=False)
     youden("run", "my runs/first/config.yaml").well()
 

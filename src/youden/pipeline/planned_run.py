@@ -203,8 +203,8 @@ def _make_extended_error(folder: RunFolder, n_planned_steps: int) -> RunFolderEr
     if folder_config and folder_config.unfinished and len(folder_config.extensions) < n_planned_steps:
         command = folder_config.unfinished.format_command(folder.path)
     return RunFolderError(
-        f"{folder.path} was extended since this plan was made. Run `{command}` to continue it, or set another name or "
-        "--out for this run.",
+        f"{folder.path} was extended since this plan was made. Run `{command}` to continue it (in Python, open it by "
+        "`youden.read_run`), or set another name or --out for this run.",
         slug="run-extended",
     )
 
