@@ -182,7 +182,7 @@ def _describe_required_items(required: RequiredCalls, *, is_imported: bool) -> s
         message += (
             " More independent comparisons on these items also narrow the interval: a new run with `calls: 100%` and "
             f"`independent: pooled:{required.independent_calls}` halves the standard errors of the false-positive rates and "
-            "reuses the stored answers."
+            "reuses the stored answers to paired comparisons."
         )
     if not required.items_at_current_difference:
         return message
