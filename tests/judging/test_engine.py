@@ -154,6 +154,32 @@ async def test_too_many_missing_answers_stop_the_run_and_are_named(store: Store)
     assert server.n_requests == len(plan)
 
 
+async def test_stored_failures_below_the_limit_do_not_stop_a_resumed_run(store: Store) -> None:
+    """All of them are among the first trials, as if another worker had begun elsewhere in the plan."""
+    pool = make_pool(4, 20)
+    plan = dense_plan(pool)
+    async with WireServer(lambda n, body: Reply("Hm.") if n < 4 else well_behaved(n, body)) as server:
+        await judged.ask(plan, pool, server.url, store, options=JudgingOptions(max_missing=1))
+        resumed = await judged.ask(plan, pool, server.url, store, options=JudgingOptions(max_missing=0.01))
+    assert resumed.answered.sum() == len(plan) - 4
+    assert server.n_requests == len(plan)
+
+
+async def test_an_error_on_missing_answers_states_counts_that_exceed_the_limit(store: Store) -> None:
+    """Calls in flight are answered after the run has to stop."""
+    pool = make_pool(4, 20)
+    plan = dense_plan(pool)
+
+    def reply(n: int, body: Any) -> Reply:
+        return Reply("Hm.") if n in (0, 1, 203) else replace(well_behaved(n, body), delay=0.2 if n > 200 else 0)
+
+    async with WireServer(reply) as server:
+        with pytest.raises(TooManyMissingError) as caught:
+            await judged.ask(plan, pool, server.url, store, concurrency=120, start_concurrency=120)
+    n_missing, n_done = map(int, re.findall(r"^(\d+) of (\d+) trials", caught.value.message)[0])
+    assert n_missing > 0.01 * n_done
+
+
 @pytest.mark.parametrize(
     ("reply", "slug"),
     [

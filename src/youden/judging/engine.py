@@ -194,8 +194,11 @@ class JudgedTrials:
         if not stored:
             self.costs.add(rows, make_payment(usd, completion))
         self._counts[reason] += len(rows)
-        if exceeds_max_missing(self._n_missing, self._counts.total(), max_missing=self._options.max_missing):
-            self.stop.request_stop(self._make_too_many_missing_error)
+        # a stored outcome costs nothing, so it stops the run only if answers to all other trials could not meet the limit
+        n_done = len(self) if stored else self._counts.total()
+        if exceeds_max_missing(self._n_missing, n_done, max_missing=self._options.max_missing):
+            counts = self._counts.copy()  # calls in flight may still be answered
+            self.stop.request_stop(partial(self._make_too_many_missing_error, counts))
         return reason
 
     def make_budget_error(self, budget: Budget) -> BudgetError:
@@ -207,12 +210,12 @@ class JudgedTrials:
         """Number of trials without an answer so far."""
         return self._counts.total() - self._counts["answered"]
 
-    def _make_too_many_missing_error(self) -> TooManyMissingError:
-        """Return the error that more answers are missing than allowed."""
+    def _make_too_many_missing_error(self, counts: Counter[str]) -> TooManyMissingError:
+        """Return the error that more answers are missing than allowed; `counts` are the trials by outcome."""
         return make_too_many_missing_error(
-            self._n_missing,
-            self._counts.total(),
-            reasons=format_missing_reasons(self._counts),
+            counts.total() - counts["answered"],
+            counts.total(),
+            reasons=format_missing_reasons(counts),
             max_missing=self._options.max_missing,
         )
 
