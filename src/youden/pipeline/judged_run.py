@@ -5,9 +5,10 @@ Planning sends no request. Only one process at a time judges a run; workers on o
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -16,14 +17,15 @@ from typing import Protocol
 from youden.data.folder.run_config import RunConfig
 from youden.data.folder.run_files import PoolSummary
 from youden.data.folder.run_folder import RunFolder
-from youden.errors import IncompleteRunError, TooManyMissingError
+from youden.errors import IncompleteRunError, TooManyMissingError, YoudenError
 from youden.judging.call.budget import Budget
 from youden.judging.config.judge_files import JudgeConfig, load_judge_of_run
 from youden.judging.estimate import estimate
+from youden.judging.question.questions import iter_keys
 from youden.judging.scheduler.options import JudgingOptions, calibration_account
 from youden.judging.scheduler.progress_log import ProgressLog
 from youden.judging.scheduler.shutdown import check_answered, run_until_stopped
-from youden.judging.store.answers import load_backend_class
+from youden.judging.store.answers import load_backend_class, open_store_of_folder
 from youden.judging.store.worker_group import SharedBudget, WorkerGroup, coordinate_run
 from youden.pipeline.alternative_rankings import check_partner_rules
 from youden.pipeline.fitted_run import check_target
@@ -38,6 +40,8 @@ from youden.pipeline.verdicts import query_judge
 from youden.protocol.blocks import get_extensions
 from youden.types import Plan, Pool, Verdicts
 from youden.types.planning import Cost
+
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,6 +144,9 @@ def plan_run(config: RunConfig, *, batched: bool = False, pools: Sequence[Pool] 
 
     folder.cache_pool(plan.pool, config)
     cost = estimate(plan, judge, store=config.store_location, keys=get_hash_reader(folder))
+    has_most_answers = 2 * cost.stored > cost.calls
+    if judge.stores_new_answers and not judge.judges and not has_most_answers:
+        _warn_of_unused_answers(config, plan, judge)
     summary = PoolSummary.from_pool(plan.pool, source=str(config.pool))
     planned = PlannedRun(with_resolved_defaults(config, plan), folder, plan, judge, cost, summary)
     has_earlier_answers = folder.is_judged and folder.read_judged_plan_digest() != plan.digest
@@ -148,6 +155,22 @@ def plan_run(config: RunConfig, *, batched: bool = False, pools: Sequence[Pool] 
             folder.write_plan(plan)
         _write_config(planned)
     return planned
+
+
+def _warn_of_unused_answers(config: RunConfig, plan: Plan, judge: JudgeConfig) -> None:
+    """Log a warning if a run has paid for answers, but for none to the requests of its plan and its judge."""
+    payments = {}
+    with suppress(YoudenError), open_store_of_folder(config.store_location) as store:
+        payments = store.read_payments(get_cost_account(config))
+    row_keys = iter_keys(judge.questions(), plan)
+    if payments and not any(key in payments for _, key in row_keys):
+        _LOG.warning(
+            "%s has paid $%s for %s answers, but none of them belongs to its present requests, which will be paid for, too. "
+            "If you did not change the judge's model, prompt or address, or the pool, on purpose, restore the earlier values.",
+            config.folder,
+            f"{sum(payment.usd for payment in payments.values() if payment.usd > 0):.4f}",
+            f"{len(payments):,}",
+        )
 
 
 def _write_config(planned: PlannedRun) -> None:
