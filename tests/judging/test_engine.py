@@ -321,6 +321,14 @@ async def test_an_exhausted_budget_is_an_error_with_spent_and_remaining_amounts(
     assert caught.value.exit_code == 1
 
 
+async def test_a_budget_error_counts_the_answers_of_other_processes_to_later_trials(store: Store) -> None:
+    pool = make_pool(4, 20)
+    last_trials = [(19, i, k, case) for i in range(4) for k in range(4) if i != k for case in (-1, 0)]
+    await judged.ask(judged.plan_of(pool, last_trials), pool, Scripted(say), store, price=3)
+    with pytest.raises(BudgetError, match="24 of 480 trials are done and 456 remain"):
+        await judged.ask(dense_plan(pool), pool, Scripted(say), store, price=3, options=JudgingOptions(max_cost=1e-6))
+
+
 async def test_a_call_of_unknown_cost_counts_at_its_maximum(store: Store) -> None:
     """A reply without usage, or a broken connection, may have cost as much as was reserved."""
     judge = Scripted(lambda request: Completion(say(request), "stop", "m", 0, 0))
