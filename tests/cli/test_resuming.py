@@ -36,22 +36,6 @@ def write_keyed_run(folder: Path, judge: dict[str, Any], **keys: Any) -> None:
     write_small_run(folder, "keyed", judge=judge | {"api_key_env": "OPENAI_API_KEY"}, **keys)
 
 
-def test_a_changed_model_of_an_unfinished_run_is_a_warning_with_the_cost_of_its_answers(
-    youden: Youden, tmp_path: Path, server: WireServer, caplog: pytest.LogCaptureFixture
-) -> None:
-    judge = wire_judge(server.url, price=100, max_tokens=1, concurrency=4)
-    write_small_run(tmp_path, judge=judge, max_cost=0.5)
-    assert youden("run", "r.yaml").code == 1
-    n_paid = server.n_requests
-    write_small_run(tmp_path, judge=judge | {"model": "n"}, max_cost=0.5)
-    youden("plan", "r.yaml").well()
-    assert f"has paid ${n_paid * 101e-4:.4f} for {n_paid} answers, but none of them belongs to" in caplog.text
-    caplog.clear()
-    write_small_run(tmp_path, judge=judge, max_cost=0.5)
-    youden("plan", "r.yaml").well()
-    assert "has paid" not in caplog.text
-
-
 def test_a_fit_names_the_command_that_finishes_an_unfinished_extension(
     youden: Youden, tmp_path: Path, server: WireServer
 ) -> None:

@@ -280,6 +280,7 @@ class CallCounts:
         self._n_timed = 0
         # request hashes of the answers that took no call, one array per chunk
         self._hashes_without_call: list[NDArray[np.bytes_]] = []
+        self._n_without_call = 0
 
     def add_rows(self, read_rows: Callable[[], Iterable[Mapping[str, NDArray[Any]]]]) -> None:
         """Add all rows of a run, and count the answers that are reused from earlier runs.
@@ -359,7 +360,9 @@ class CallCounts:
         lacks_call = is_answered & ~self._has_call(columns)
         if lacks_call.any():
             hashes = columns["request_hash"][lacks_call]
-            self._hashes_without_call.append(hashes[hashes != b""])
+            known_hashes = hashes[hashes != b""]
+            self._hashes_without_call.append(known_hashes)
+            self._n_without_call += len(known_hashes)
 
     def to_facts(self, *, models: tuple[str, ...], usd_calibration: float) -> CallFacts:
         """Return the counts of all rows that were added.
@@ -378,6 +381,7 @@ class CallCounts:
             and is None if a cost is unknown. `seconds_mean` is None if no call was timed.
         """
         missing_paired, missing_independent, missing_self = map(_count_by_reason, self._n_calls)
+        n_reused = sum(map(len, self._hashes_without_call))
         n_pending = int(self._n_calls[:, MISSING_REASONS.index("pending")].sum())
         return CallFacts(
             n_paired=int(self._n_calls[0].sum()),
@@ -393,7 +397,8 @@ class CallCounts:
             usd=or_none(usd_calibration + self._sums["usd"]),
             seconds_mean=self._seconds / self._n_timed if self._n_timed else None,
             models=models,
-            n_reused=sum(map(len, self._hashes_without_call)),
+            n_reused=n_reused,
+            n_shared=self._n_without_call - n_reused,
             usd_calibration=or_none(usd_calibration),
             n_pending=n_pending,
         )

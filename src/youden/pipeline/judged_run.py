@@ -5,7 +5,6 @@ Planning sends no request. Only one process at a time judges a run; workers on o
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
@@ -21,11 +20,11 @@ from youden.errors import IncompleteRunError, TooManyMissingError, YoudenError
 from youden.judging.call.budget import Budget
 from youden.judging.config.judge_files import JudgeConfig, load_judge_of_run
 from youden.judging.estimate import estimate
-from youden.judging.question.questions import iter_keys
 from youden.judging.scheduler.options import JudgingOptions, calibration_account
 from youden.judging.scheduler.progress_log import ProgressLog
 from youden.judging.scheduler.shutdown import check_answered, run_until_stopped
 from youden.judging.store.answers import load_backend_class, open_store_of_folder
+from youden.judging.store.contract import Payment
 from youden.judging.store.worker_group import SharedBudget, WorkerGroup, coordinate_run
 from youden.pipeline.alternative_rankings import check_partner_rules
 from youden.pipeline.fitted_run import check_target
@@ -40,8 +39,7 @@ from youden.pipeline.verdicts import query_judge
 from youden.protocol.blocks import get_extensions
 from youden.types import Plan, Pool, Verdicts
 from youden.types.planning import Cost
-
-_LOG = logging.getLogger(__name__)
+from youden.types.pool import or_none
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,9 +142,7 @@ def plan_run(config: RunConfig, *, batched: bool = False, pools: Sequence[Pool] 
 
     folder.cache_pool(plan.pool, config)
     cost = estimate(plan, judge, store=config.store_location, keys=get_hash_reader(folder))
-    has_most_answers = 2 * cost.stored > cost.calls
-    if judge.stores_new_answers and not judge.judges and not has_most_answers:
-        _warn_of_unused_answers(config, plan, judge)
+    cost = replace(cost, usd_spent=_read_usd_spent(config, judge))
     summary = PoolSummary.from_pool(plan.pool, source=str(config.pool))
     planned = PlannedRun(with_resolved_defaults(config, plan), folder, plan, judge, cost, summary)
     has_earlier_answers = folder.is_judged and folder.read_judged_plan_digest() != plan.digest
@@ -155,22 +151,6 @@ def plan_run(config: RunConfig, *, batched: bool = False, pools: Sequence[Pool] 
             folder.write_plan(plan)
         _write_config(planned)
     return planned
-
-
-def _warn_of_unused_answers(config: RunConfig, plan: Plan, judge: JudgeConfig) -> None:
-    """Log a warning if a run has paid for answers, but for none to the requests of its plan and its judge."""
-    payments = {}
-    with suppress(YoudenError), open_store_of_folder(config.store_location) as store:
-        payments = store.read_payments(get_cost_account(config))
-    row_keys = iter_keys(judge.questions(), plan)
-    if payments and not any(key in payments for _, key in row_keys):
-        _LOG.warning(
-            "%s has paid $%s for %s answers, but none of them belongs to its present requests, which will be paid for, too. "
-            "If you did not change the judge's model, prompt or address, or the pool, on purpose, restore the earlier values.",
-            config.folder,
-            f"{sum(payment.usd for payment in payments.values() if payment.usd > 0):.4f}",
-            f"{len(payments):,}",
-        )
 
 
 def _write_config(planned: PlannedRun) -> None:
@@ -350,6 +330,28 @@ def get_cost_account(config: RunConfig, *, calibrating: bool = False) -> str:
     """
     account = _get_path_relative_to_store(config)
     return calibration_account(account) if calibrating else account
+
+
+def _read_usd_spent(config: RunConfig, judge: JudgeConfig) -> float | None:
+    """Return the cost in USD of all commands on a run, calibrations included; None if a price is unknown.
+
+    It is the sum of the run's cost accounts in the store, or the cost in fit.json if that is larger because the folder was
+    renamed or copied. A store that cannot be read is ignored.
+    """
+    if not judge.stores_new_answers:
+        return 0.0
+    payments: list[Payment] = []
+    with suppress(YoudenError), open_store_of_folder(config.store_location) as store:
+        for calibrating in (False, True):
+            payments += store.read_payments(get_cost_account(config, calibrating=calibrating)).values()
+    usd_booked = sum(payment.usd for payment in payments)
+    usd_fitted = 0.0
+    folder = RunFolder(config.folder)
+    if folder.has("fit.json"):
+        with suppress(YoudenError):
+            calls = folder.read_facts().calls
+            usd_fitted = (calls and calls.usd) or 0.0
+    return or_none(max(usd_booked, usd_fitted))  # NaN if `usd_booked` is
 
 
 def _get_path_relative_to_store(config: RunConfig) -> str:

@@ -29,6 +29,7 @@ from youden.pipeline.preference_ranking import summarize_preferences
 from youden.pipeline.ranking import estimate_or_fit
 from youden.pipeline.text_length import MAX_TRIALS, read_answer_lengths
 from youden.types import Finding
+from youden.types.arguments import check_unused
 from youden.types.facts import PartialFacts, RunFacts
 
 
@@ -39,8 +40,9 @@ class PreferenceResult(NamedTuple):
     facts: RunFacts
 
 
-def check_preference_settings(settings: FitSettings) -> None:
-    """Raise ConfigError [question-option] if settings of a fit do not exist for preferences."""
+def check_preference_settings(settings: FitSettings, *, rates: bool) -> None:
+    """Raise ConfigError [question-option] or [option-unused] if settings of a fit do not exist for preferences."""
+    check_unused("A run that asks for preferences", families=settings.rules.families, rates=rates)
     if settings.target != "items-like-these" or settings.rules.ranked_by != "plain":
         raise ConfigError(
             f"A run that asks for preferences has only the plain ranking for items like these: got target "
