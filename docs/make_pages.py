@@ -27,14 +27,15 @@ MADE: dict[str, Callable[[str], str]] = {
     "file": lambda path: f"```python\n{(ROOT / path).read_text(encoding='utf-8')}```",
 }
 _MARK = re.compile(r"^<!-- made: (\w+) ?(.*?) ?-->$", re.MULTILINE)
+_NOTE = re.compile(r"^\*Not shown here: [^*]+\*\n\n", re.MULTILINE)
 _FORMULA = re.compile(r"^\$\$\n?(.+?)\n?\$\$$", re.MULTILINE | re.DOTALL)
 _INLINE = re.compile(r"(?<![\w$])\$([^$\n]+)\$(?![\w$])")
 _CODE = re.compile(r"(^```.*?^```|`[^`\n]*`)", re.MULTILINE | re.DOTALL)
 
 
 def insert_tables(markdown: str) -> str:
-    """Replace each comment `<!-- made: … -->` by its table."""
-    return _MARK.sub(lambda mark: MADE[mark[1]](mark[2]), markdown)
+    """Replace each comment `<!-- made: … -->` by its table, and remove the note that the source of the page lacks them."""
+    return _MARK.sub(lambda mark: MADE[mark[1]](mark[2]), _NOTE.sub("", markdown))
 
 
 def convert_formulas(markdown: str) -> str:

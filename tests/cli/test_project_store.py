@@ -80,6 +80,18 @@ def test_the_project_directory_contains_git_or_pyproject_unless_a_store_exists(
 
 
 @pytest.mark.posix
+def test_a_project_without_answers_does_not_use_the_store_of_a_project_above_it(
+    youden: Youden, project_folder: Path, server: WireServer
+) -> None:
+    assert youden("run", "r.yaml").code == 0
+    inner_folder = project_folder / "inner"
+    (inner_folder / ".youden").mkdir(parents=True)
+    os.chdir(inner_folder)
+    assert youden("run", "../r.yaml").code == 0
+    assert (inner_folder / ".youden/answers.db").is_file()
+    assert server.n_requests == 2 * CALLS
+
+
 def test_a_symlink_in_the_project_directory_creates_no_file_elsewhere(youden: Youden, project_folder: Path) -> None:
     (project_folder / "elsewhere").mkdir()
     (project_folder / ".youden").mkdir()

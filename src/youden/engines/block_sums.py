@@ -59,14 +59,15 @@ class PairSums:
     def to_pairs(self, differences: Differences, ability: Floats) -> Pairs:
         """Return the statistics of every ordered pair of agents over all chunks that were added.
 
-        differences : pairwise differences of the abilities, which decide which agents are significantly better
+        differences : pairwise differences of the abilities
         ability : float array (n_agents,), abilities of the additive fit, which are copied to the result
 
         Returns `Pairs`. Its arrays have shape (n_agents, n_agents) and NaN for pairs that cannot be compared:
             agreement : mean of TPR − FPR over items, or of TPR if `own_rates` is False. The response of the agent of the row
                 comes first.
             mean, std_error, n : mean answer over both orders, its standard error, and the number of answers (0 if none)
-            significantly_better : 1 if the agent of the row is significantly better than the agent of the column, else 0
+            significantly_better, difference, half_width, p_holm : the differences, row minus column; `significantly_better` is
+                1 or 0
             partners_seen : a float, not an array: the fraction of the other agents with which a response was compared, as a mean
                 over all compared responses. None if no response was compared.
             own_rates : whether FPR is the false-positive rate of the pair itself, as in the constructor
@@ -85,6 +86,9 @@ class PairSums:
             std_error=answers_of_pairs.std_error,
             n=answers_of_pairs.n,
             significantly_better=significantly_better,
+            difference=differences.value,
+            half_width=differences.half_width,
+            p_holm=differences.p_holm,
             ability=ability,
             partners_seen=self._compute_mean_partner_fraction(len(ability)),
             own_rates=self._has_own_rates,

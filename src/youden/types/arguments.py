@@ -31,7 +31,8 @@ def check_argument(name: str, value: object, expected: type | UnionType, remedy:
     >>> check_argument("baseline", "template", str, "Pass the id of an agent.")
     """
     if not isinstance(value, expected):
-        raise ConfigError(f"`{name}` has the wrong type: got {type(value).__name__}. {remedy}", slug="argument-type")
+        type_name = "DataFrame" if is_data_frame(value) else type(value).__name__  # a ranking is a subclass
+        raise ConfigError(f"`{name}` has the wrong type: got {type_name}. {remedy}", slug="argument-type")
 
 
 def is_data_frame(value: object) -> bool:
