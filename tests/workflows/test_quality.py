@@ -21,6 +21,7 @@ from commands import Youden, write_config, write_pool_table
 from run_folders import contents
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError, ImportFormatError, PlanError
+from youden.pipeline.recommendation import read_recommendation
 from youden.report.charts.vega import make_figure_spec
 from youden.report.data.comparison import Comparison
 from youden.report.data.report import ReportData
@@ -260,6 +261,27 @@ def test_the_number_of_saved_labels_is_not_attributed_to_ability_if_the_slope_is
         assert ("not from ability" in summary) == mentions_shrinkage
 
 
+def test_agents_of_equal_quality_share_a_rank_in_the_order_of_the_ranking(run: RunFolder) -> None:
+    agents = [row.agent for row in run.read_ranking()]
+    labels = pd.DataFrame([{"agent": agent, "item": f"i{j}", "label": 1} for j, agent in enumerate(agents)])
+    facts = estimate_quality(run, labels)
+    qualities = np.array([row.quality for row in facts.agents])
+    assert np.ptp(qualities) < 1e-9
+    assert [(row.agent, row.rank) for row in facts.agents] == [(agent, 1) for agent in agents]
+    n_others = f"{len(agents) - 1} other agents have the same"
+    assert n_others in facts.summary[0]
+    assert n_others in read_recommendation(run).text
+
+
+def test_ability_explains_no_differences_in_quality_if_the_slope_is_0(run: RunFolder) -> None:
+    labels = pd.DataFrame([{"agent": f"a{k}", "item": f"i{k}", "label": 1} for k in range(K)])
+    facts = estimate_quality(run, labels)
+    assert facts.regression is not None
+    assert facts.regression.slope == 0
+    assert facts.regression.r2 > 0.1
+    assert facts.summary[1].startswith("The labels show no relation with ability: the slope is 0.00 [")
+
+
 def test_grades_keep_their_scale_and_two_labels_of_a_response_count_once(run: RunFolder, tmp_path: Path) -> None:
     rows = [{"agent": f"a{k}", "item": f"i{j}", "grade": 1 + (k + j) % 5} for k in range(K) for j in range(4)]
     pd.DataFrame([*rows, *rows]).to_csv(tmp_path / "g.csv", index=False)
@@ -340,7 +362,7 @@ def test_labels_of_unknown_agents_and_items_are_noted(
 
 
 @pytest.mark.parametrize("column", ["agent", "item"])
-@pytest.mark.parametrize("value", [None, np.nan, pd.NA, " ", 1.0, True])
+@pytest.mark.parametrize("value", [None, np.nan, pd.NA, " ", ["a0"], b"a0"])
 def test_a_label_in_memory_without_an_agent_or_an_item_is_refused(run: RunFolder, column: str, value: object) -> None:
     rows: list[dict[str, object]] = [
         {"agent": "a0", "item": "i1", "label": 1},
@@ -356,6 +378,19 @@ def test_a_label_in_memory_without_an_agent_or_an_item_is_refused(run: RunFolder
 def test_whole_numbers_are_ids_in_memory(run: RunFolder) -> None:
     frame = pd.DataFrame({"agent": ["a0", "a0"], "item": [1, 2], "label": [0, 1]})
     assert read_answers(run, frame).item_ids == ("1", "2")
+    assert read_answers(run, frame.astype({"item": float})).item_ids == ("1", "2")
+
+
+def test_dates_are_ids_of_labels_in_memory_as_in_a_pool(run: RunFolder) -> None:
+    frame = pd.DataFrame({"agent": ["a0", "a0"], "item": pd.date_range("2026-01-01", periods=2), "label": [0, 1]})
+    pool = package.read_pool(frame.drop(columns="label").assign(text="t"))
+    assert read_answers(run, frame).item_ids == tuple(item.id for item in pool.items)
+
+
+def test_labels_in_memory_with_two_columns_of_one_name_are_refused(run: RunFolder) -> None:
+    frame = pd.DataFrame({"agent": ["a0", "a0"], "item": [1, 2], "label": [0, 1]})
+    with pytest.raises(ConfigError, match=r"same name: got label\. Keep one of them\..*quality-column"):
+        read_answers(run, pd.concat([frame, frame[["label"]]], axis=1))
 
 
 @pytest.mark.parametrize("value", ["95%", "40 %", "win", "Yes", "tie", True])

@@ -56,7 +56,7 @@ def escape_markdown(text: str) -> str:
 
 
 def describe_similar_names(names: Iterable[str]) -> str:
-    """State which names differ only in upper and lower case, in blanks, in invisible characters or in Unicode form.
+    """State which names differ only in case, in blanks, in invisible characters, in Unicode form or in a final .0.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def describe_similar_names(names: Iterable[str]) -> str:
     Examples
     --------
     >>> describe_similar_names(["GPT", "llama", "gpt"])
-    "names that differ only in case, spaces, invisible characters or Unicode form count as different: 'GPT', 'gpt'"
+    "names that differ only in case, spaces, invisible characters, Unicode form or a final .0 count as different: 'GPT', 'gpt'"
     >>> describe_similar_names(["GPT", "llama"])
     ''
     """
@@ -87,7 +87,8 @@ def describe_similar_names(names: Iterable[str]) -> str:
         quoted_names = [ascii(name) for name in listed_names]
     listed = ", ".join(quoted_names)
     ellipsis = ", …" if len(similar_names) > _MAX_VARIANTS else ""
-    return f"names that differ only in case, spaces, invisible characters or Unicode form count as different: {listed}{ellipsis}"
+    differences = "case, spaces, invisible characters, Unicode form or a final .0"
+    return f"names that differ only in {differences} count as different: {listed}{ellipsis}"
 
 
 def _list_similar_names(names: Iterable[str]) -> list[str]:
@@ -110,9 +111,14 @@ def _list_similar_names(names: Iterable[str]) -> list[str]:
 
 
 def _simplify_name(name: str) -> str:
-    """Return a name in lower case and in one Unicode form, with single spaces and without invisible characters."""
+    """Return a name in lower case and in one Unicode form, with single spaces and without invisible characters.
+
+    A whole number has no decimals: "1.0" becomes "1".
+    """
     visible = "".join(character for character in name if unicodedata.category(character) != "Cf")
-    return " ".join(unicodedata.normalize("NFKC", visible).casefold().split())
+    simplified = " ".join(unicodedata.normalize("NFKC", visible).casefold().split())
+    number = simplified.removesuffix(".0")
+    return number if number.isdecimal() else simplified
 
 
 def describe_empty_responses(n_by_agent: Mapping[str, int]) -> str:
@@ -256,11 +262,11 @@ def format_recognitions(*abilities: float) -> list[str]:
 
     Examples
     --------
-    >>> format_recognitions(0.614, 0.567), format_recognitions(0.6141, 0.6118), format_recognitions(0.5, 0.5)
+    >>> format_recognitions(0.614, 0.567), format_recognitions(0.6141, 0.6118), format_recognitions(0.5, 0.5 + 2e-16)
     (['61', '57'], ['61.4', '61.2'], ['50', '50'])
     """
     percentages = [100 * ability for ability in abilities]
-    n_distinct = len(set(abilities))
+    n_distinct = len({round(ability, 9) for ability in abilities})  # equal except for rounding errors
     for digits in range(_MAX_RECOGNITION_DIGITS + 1):
         rounded = [round(percentage, digits) + 0.0 for percentage in percentages]  # adding 0.0 converts −0.0 to 0.0
         if len(set(rounded)) >= n_distinct:

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import log_ndtr, ndtr, ndtri, stdtrit
 
 from youden.stats.base.clusters import CentredCovariance
-from youden.stats.trials.comparisons import Differences
+from youden.stats.trials.comparisons import Differences, sort_best_first
 from youden.types.pool import Bools, Floats
 
 _N_SIZES = 8
@@ -119,13 +119,14 @@ def select_best(
     is_single_analysis = upper_bounds is None
     if upper_bounds is None:
         upper_bounds = simultaneous_upper_bounds(differences, top=top, alpha_fraction=alpha_fraction)
-    selected = np.argsort(-ability, kind="stable")[:top]
+    best_first = sort_best_first(ability)
+    selected = best_first[:top]
 
     # Bounds of an agent that is ruled out are −∞, except the 0 on the diagonal.
     n_finite_bounds = (upper_bounds > -np.inf).sum(axis=1)
     candidates = np.flatnonzero(n_finite_bounds > 1)
-    by_ability = sorted(candidates.tolist(), key=lambda agent: -ability[agent])
-    other_candidates = [agent for agent in by_ability if agent not in selected]
+    is_candidate = np.isin(best_first, candidates)
+    other_candidates = best_first[is_candidate & ~np.isin(best_first, selected)].tolist()
 
     ahead = upper_bounds[:, selected]
     top_largest_bound = np.sort(ahead, axis=0)[-top]

@@ -393,6 +393,19 @@ def rank_with_ties(ability: Floats) -> Ids:
     return np.asarray(1 + is_better.sum(axis=1), dtype=np.int32)
 
 
+def sort_best_first(ability: Floats) -> Positions:
+    """Return the positions of agents by descending ability: int array (n_agents,); NaN comes last.
+
+    Agents whose abilities differ by rounding errors only keep their order.
+
+    Examples
+    --------
+    >>> sort_best_first(np.array([0.3, 0.5, 0.5 + 1e-16, np.nan])).tolist()
+    [1, 2, 0, 3]
+    """
+    return np.argsort(-np.round(ability, 9), kind="stable")
+
+
 def _compute_rank_range(is_better: Bools) -> RankRange:
     """Convert significant differences to the ranges of ranks that they allow.
 
