@@ -46,7 +46,7 @@ class ImportCounts:
     n_new : int
         Answers that were added to the store.
     n_stored : int
-        Rows whose request already had an answer, which is kept.
+        Rows whose request already had an answer or a rejection, which is kept.
     n_failed : int
         Failures that were added to the store.
     n_unknown : int
@@ -369,6 +369,7 @@ class _AnswerImport:
         """
         stored_failures = self._store.failures(list(failures)) if failures else {}
         stored_rejections = {key for key, failure in stored_failures.items() if failure.kind == "rejected"}
+        self._counts.n_stored += len(stored_rejections)
         new_failures = {key: failure for key, failure in failures.items() if key not in stored_rejections}
         if self._has_answer:  # the engine works, so the earlier rejections count, too
             self._failures |= self._early_rejections | new_failures
