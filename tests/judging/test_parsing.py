@@ -416,7 +416,7 @@ async def test_each_decision_is_requested_and_read_back(tmp_path: Path, backend:
     yes = truth(PLAN)
     np.testing.assert_array_equal(result.hard_answer, yes)
     np.testing.assert_allclose(result.answer, np.where(yes == 1, 0.9, 0.1) if decision == "logprobs" else yes)
-    parser = {"text": "label/4", "json": "json/2", "logprobs": "logprobs/3"}[decision]
+    parser = {"text": "label/4", "json": "json/3", "logprobs": "logprobs/4"}[decision]
     assert (result.judge["decision"], result.judge["parser"]) == (decision, parser)
 
 

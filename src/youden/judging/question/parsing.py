@@ -27,7 +27,7 @@ from youden.types.pool import Json
 
 Decision = Literal["text", "json", "logprobs"]
 
-PARSERS: Mapping[Decision, str] = {"text": "label/4", "json": "json/2", "logprobs": "logprobs/3"}
+PARSERS: Mapping[Decision, str] = {"text": "label/4", "json": "json/3", "logprobs": "logprobs/4"}
 MAX_TOKENS: Mapping[Decision, int] = {"text": 8, "json": 32, "logprobs": 1}
 TOP_LOGPROBS = 5
 
