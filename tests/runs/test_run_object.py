@@ -146,8 +146,6 @@ def test_rankings_can_be_written_to_files_of_pandas(first: Run, tmp_path: Path) 
                 assert read.agent.tolist() == frame.agent.tolist()
                 assert read.ability.tolist() == frame.ability.tolist()
             assert copy.deepcopy(frame).attrs == frame.attrs == ranking.attrs
-            frame.groupby("group", dropna=False).ability.mean().to_frame().to_parquet(tmp_path / "t.parquet")
-            pd.concat([frame.ability, frame.low], axis=1).to_feather(tmp_path / "t.feather")
 
 
 def test_columns_of_two_rankings_in_different_orders_are_not_correlated(first: Run, tmp_path: Path) -> None:
