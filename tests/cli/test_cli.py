@@ -163,6 +163,15 @@ def test_plan_states_its_default_holdout(youden: Youden, tmp_path: Path) -> None
         assert ("design 'dense' holds out 20% of the cells by default" in stderr) == (holdout is None)
 
 
+def test_plan_run_and_report_state_the_planned_percentage_without_free_calls(youden: Youden, tmp_path: Path) -> None:
+    write_pool_table(tmp_path / "mine.csv", n_agents=4, n_items=60)
+    write_config(tmp_path / "mine.yaml", pool="mine.csv", calls="10%")
+    expected = "10.0% of dense without 576 free independent calls"
+    assert f"720 calls ({expected})" in youden("plan", "mine.yaml").err
+    assert f"720 calls to lexical, {expected}" in youden("run", "mine.yaml").err
+    assert f"720 calls ({expected})" in youden("report", "runs/mine", "--format", "md").out
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("gaps", [False, True])
 def test_the_next_step_is_a_command_that_extends_the_run(youden: Youden, tmp_path: Path, gaps: bool) -> None:
