@@ -15,6 +15,7 @@ from scipy.stats import rankdata
 
 from youden.stats.base.clusters import CentredCovariance
 from youden.stats.trials.comparisons import Differences
+from youden.streams import standalone_stream
 from youden.types.pool import Bools, Floats
 
 _N_SIZES = 8
@@ -490,7 +491,7 @@ def predict_rank_correlation(first: Differences, second: Differences) -> float:
     if not std_error.any():
         return 1.0
 
-    rng = np.random.default_rng(0)
+    rng = standalone_stream(0)
     grid, posterior = _estimate_posteriors(ability, std_error)
     true_ability = np.column_stack([rng.choice(grid, _N_RANKINGS, p=p / p.sum()) for p in posterior])
     drawn = true_ability + other_std_error * rng.standard_normal(true_ability.shape)
