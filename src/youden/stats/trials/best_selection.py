@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import log_ndtr, ndtr, ndtri, stdtrit
-from scipy.stats import rankdata
 
 from youden.stats.base.clusters import CentredCovariance
 from youden.stats.trials.comparisons import Differences
@@ -481,6 +480,8 @@ def predict_rank_correlation(first: Differences, second: Differences) -> float:
     correlation of abilities would not do: a single agent far from all others brings it close to 1 even if the ranks of the others
     are random.
     """
+    from scipy.stats import rankdata  # takes long to load
+
     n_agents = len(first.value)
     if n_agents < 3 or not (are_comparable(first) and are_comparable(second)):
         return float("nan")
