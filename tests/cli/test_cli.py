@@ -18,10 +18,12 @@ from click.testing import CliRunner
 import book
 from commands import Ended, Youden, write_config, write_pool_table
 from youden import cli, make_plan, read_pool
+from youden.cli.output import MAX_COLUMNS, print_table
 from youden.data.folder.run_folder import RunFolder
 from youden.data.folder.table_columns import ranking_columns
 from youden.pipeline.next_step import _forecast_data_by_components, _forecast_needed_data
 from youden.stats.forecast import AgentVariances, half_widths
+from youden.text.tables import make_table
 from youden.types import PAIRED, Scores
 from youden.types.results import Signature
 
@@ -161,6 +163,14 @@ def test_plan_states_its_default_holdout(youden: Youden, tmp_path: Path) -> None
         )
         stderr = youden("plan", "mine.yaml", "--out", f"runs/{holdout}").err
         assert ("design 'dense' holds out 20% of the cells by default" in stderr) == (holdout is None)
+
+
+def test_a_table_that_is_not_printed_on_a_terminal_divides_no_name(capsys: pytest.CaptureFixture[str]) -> None:
+    names = ["Mixtral-8x7B-Instruct-v0.1_concise", "0.746 … 0.820"]
+    print_table(make_table("", ["agent", "interval"], [f"number {k}" for k in range(6)], [names + 6 * ["1"]]))
+    lines = capsys.readouterr().out.splitlines()
+    assert all(any(name in line for line in lines) for name in names)
+    assert max(map(len, lines)) <= MAX_COLUMNS
 
 
 def test_plan_run_and_report_state_the_planned_percentage_without_free_calls(youden: Youden, tmp_path: Path) -> None:

@@ -44,6 +44,8 @@ def print_note(text: str) -> None:
 
 DEFAULT_COLUMNS = 80
 """Width of standard output if it is not a terminal."""
+MAX_COLUMNS = 120
+"""Maximum width of a table there, which is wider than `DEFAULT_COLUMNS` if words and numbers would otherwise be divided."""
 
 
 def make_console() -> Console:
@@ -60,7 +62,10 @@ def make_console() -> Console:
 
 
 def print_table(table: Table) -> None:
-    """Print a table to standard output; control characters and markup in titles and cells are escaped."""
+    """Print a table to standard output; control characters and markup in titles and cells are escaped.
+
+    On a terminal, the table has at most its width. Elsewhere, it is as wide as its cells need, up to `MAX_COLUMNS`.
+    """
     from rich.box import SIMPLE_HEAD
     from rich.table import Table as RichTable
 
@@ -72,7 +77,12 @@ def print_table(table: Table) -> None:
         rich_table.add_column(escape_text(head), justify=justify, no_wrap=side == "c", overflow="fold")
     for row in table.rows:
         rich_table.add_row(*map(escape_text, row))
-    make_console().print(rich_table)
+
+    console = make_console()
+    if not sys.stdout.isatty():
+        width_without_breaks = console.measure(rich_table, options=console.options.update_width(MAX_COLUMNS)).maximum
+        console.width = max(DEFAULT_COLUMNS, width_without_breaks)
+    console.print(rich_table)
 
 
 def print_warnings(warnings: Iterable[Finding | str]) -> None:
