@@ -1,7 +1,6 @@
 """Write the pages of the book to build/pages, from which `zensical build` makes HTML: `python docs/make_pages.py`.
 
-A page includes a table made from the code by a comment on a separate line, such as `<!-- made: commands -->`. A paragraph of
-one line that ends with `<!-- not in the book -->` tells readers of the source that it lacks these tables.
+A page includes a table made from the code by a comment on a separate line, such as `<!-- made: commands -->`.
 `$ … $` is an inline formula, `$$ … $$` a displayed one. Both become MathML, which browsers draw without a script.
 """
 
@@ -28,15 +27,15 @@ MADE: dict[str, Callable[[str], str]] = {
     "file": lambda path: f"```python\n{(ROOT / path).read_text(encoding='utf-8')}```",
 }
 _MARK = re.compile(r"^<!-- made: (\w+) ?(.*?) ?-->$", re.MULTILINE)
-_SOURCE_ONLY = re.compile(r"^.* <!-- not in the book -->\n\n", re.MULTILINE)
+_NOTE = re.compile(r"^\*Not shown here: [^*]+\*\n\n", re.MULTILINE)
 _FORMULA = re.compile(r"^\$\$\n?(.+?)\n?\$\$$", re.MULTILINE | re.DOTALL)
 _INLINE = re.compile(r"(?<![\w$])\$([^$\n]+)\$(?![\w$])")
 _CODE = re.compile(r"(^```.*?^```|`[^`\n]*`)", re.MULTILINE | re.DOTALL)
 
 
 def insert_tables(markdown: str) -> str:
-    """Replace each comment `<!-- made: … -->` by its table, and remove the notes for readers who see no tables."""
-    return _MARK.sub(lambda mark: MADE[mark[1]](mark[2]), _SOURCE_ONLY.sub("", markdown))
+    """Replace each comment `<!-- made: … -->` by its table, and remove the note that the source of the page lacks them."""
+    return _MARK.sub(lambda mark: MADE[mark[1]](mark[2]), _NOTE.sub("", markdown))
 
 
 def convert_formulas(markdown: str) -> str:

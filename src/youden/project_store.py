@@ -80,12 +80,12 @@ def find_moved_store(store: Path, run: Path) -> Path:
     Returns
     -------
     Path
-        `store` if it exists, or if it is not in a folder `.youden`. A store that is missing in such a folder was moved with
-        the project: the result is the file with the same name in the nearest folder `.youden` above `run`. Only files of the
+        `store` if its folder exists, or is not a folder `.youden`. A folder `.youden` that is missing was moved with the
+        project: the result is the file with the same name in the nearest folder `.youden` above `run`. Only files of the
         current user count. If there is no such file, the result is `project_store()`.
     """
     is_project_store = store.parent.name == PROJECT
-    if store.exists() or not is_project_store:
+    if store.parent.is_dir() or not is_project_store:
         return store
     for parent in run.resolve().parents:
         store_of_parent = parent / PROJECT / store.name

@@ -80,6 +80,18 @@ def test_the_project_directory_contains_git_or_pyproject_unless_a_store_exists(
 
 
 @pytest.mark.posix
+def test_a_project_without_answers_does_not_use_the_store_of_a_project_above_it(
+    youden: Youden, project_folder: Path, server: WireServer
+) -> None:
+    assert youden("run", "r.yaml").code == 0
+    inner_folder = project_folder / "inner"
+    (inner_folder / ".youden").mkdir(parents=True)
+    os.chdir(inner_folder)
+    assert youden("run", "../r.yaml").code == 0
+    assert (inner_folder / ".youden/answers.db").is_file()
+    assert server.n_requests == 2 * CALLS
+
+
 def test_a_symlink_in_the_project_directory_creates_no_file_elsewhere(youden: Youden, project_folder: Path) -> None:
     (project_folder / "elsewhere").mkdir()
     (project_folder / ".youden").mkdir()
@@ -106,6 +118,23 @@ def test_the_forecast_cost_omits_answers_that_another_run_paid_for(
     assert read_usd_per_call(RunFolder(project_folder / "runs/other")) is None
     assert youden("extend", "calls", "runs/other", "30", "--max-cost", "10000").code == 0
     assert read_usd_per_call(RunFolder(project_folder / "runs/other")) == pytest.approx(each, rel=0.1)
+
+
+def test_a_plan_states_how_many_answers_are_stored_under_other_settings(
+    youden: Youden, project_folder: Path, server: WireServer
+) -> None:
+    for name, keys in (("a", {"max_tokens": 1}), ("b", {"max_tokens": 7, "temperature": 0.5})):
+        write_small_run(project_folder, name, judge=wire_judge(server.url, **keys))
+    assert youden("judge", "a.yaml").code == 0
+    assert youden("plan", "a.yaml", "--out", "again", "--json").said["cost"]["other_settings"] == ""
+
+    ended = youden("plan", "b.yaml", "--json")
+    settings = "temperature: 0.0 instead of 0.5, max_tokens: 1 instead of 7"
+    cost = ended.said["cost"]
+    assert (cost["n_other_settings"], cost["other_settings"]) == (110, settings)
+    expected = f"plan: the store has answers to 110 of these trials under other settings of the judge ({settings})"
+    assert expected in ended.err
+    assert expected in youden("run", "b.yaml").err
 
 
 def test_a_judge_without_calls_creates_no_store(youden: Youden, project_folder: Path) -> None:

@@ -52,6 +52,29 @@ def test_a_real_log_of_a_failed_run_is_imported_in_part_with_a_note(inspect_logs
     assert sum(name.startswith("mockllm/one (") for name in names) == 2
 
 
+@pytest.mark.parametrize(
+    ("arguments", "agents"),
+    [
+        ([{"k": 5, "version": "v1"}, {"k": 5, "version": "v2"}], ["m (version=v1)", "m (version=v2)"]),
+        ([{"version": "v1"}, {"version": "v1"}], ["m (0)", "m (1)"]),
+        ([{"version": "v1"}, {"prompt": "new"}], ["m (0)", "m (1)"]),
+        ([{"version": ["v1"]}, {"version": ["v2"]}], ["m (0)", "m (1)"]),
+        ([None, {"version": "v2"}], ["m (0)", "m (1)"]),
+        ([{"version": "v1"}], ["m"]),
+    ],
+)
+@pytest.mark.parametrize("key", ["task_args", "solver_args"])
+def test_inspect_logs_of_one_model_are_named_after_an_argument_that_differs(
+    tmp_path: Path, key: str, arguments: list[dict[str, object] | None], agents: list[str]
+) -> None:
+    output = {"choices": [{"message": {"role": "assistant", "content": "said"}}]}
+    samples = [{"id": "s", "epoch": 1, "input": "Say.", "output": output}]
+    for number, values in enumerate(arguments):
+        run = {"model": "m", "task": "t", key: values}
+        write(tmp_path / f"{number}.json", whole={"status": "success", "eval": run, "samples": samples})
+    assert [agent.id for agent in load("inspect", tmp_path).pool.agents] == agents
+
+
 def refuse_lost_repeats(pool: Pool, texts: set[str], *, n: int) -> None:
     """Check that the pool has n responses of each cell and that a dense plan shows each of them."""
     assert (pool.n_repeats == n).all()

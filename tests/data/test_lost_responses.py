@@ -103,6 +103,23 @@ def test_promptfoo_tests_with_equal_variables_are_repeats(tmp_path: Path) -> Non
     assert imported.n_dropped == 0
 
 
+@pytest.mark.parametrize(
+    ("variables", "prompt"),
+    [({"q": "Why?"}, "Why?"), ({"q": "Why?", "n": 2, "to": "Ada"}, "q: Why?\nto: Ada"), ({"n": 2}, None)],
+)
+def test_promptfoo_tests_of_several_prompts_have_their_variables_as_prompt(
+    tmp_path: Path, variables: dict[str, object], prompt: str | None
+) -> None:
+    rows = [
+        {"provider": "p", "testIdx": 0, "vars": variables, "prompt": {"raw": f"{label} Why?", "label": label}}
+        | {"response": {"output": label}}
+        for label in ("short", "polite")
+    ]
+    imported = load("promptfoo", write(tmp_path / "out.json", whole={"results": {"results": rows}}))
+    assert [agent.id for agent in imported.pool.agents] == ["p · short", "p · polite"]
+    assert [item.prompt for item in imported.pool.items] == [prompt]
+
+
 def test_losing_too_many_responses_is_an_error_that_names_them(youden: Youden, tmp_path: Path) -> None:
     rows = [{"agent": "a", "item": f"i{n}", "text": f"{n}"} for n in range(200)]
     again = [{"agent": "b", "item": "x", "text": str(n)} for n in range(3)]

@@ -180,6 +180,30 @@ def test_a_column_that_numbers_repeats_from_0_keeps_equal_responses(
     assert numbers == [1, 2, 3] * 16
 
 
+@pytest.mark.parametrize("item", ["id", "question", "question_id"])
+@pytest.mark.parametrize("column", ["attempt_id", "Attempt no", "repeat number"])
+@pytest.mark.parametrize("n_items", [4, 6, 8])
+def test_a_named_number_of_repeats_is_no_item_if_there_are_more_repeats(
+    tmp_path: Path, item: str, column: str, n_items: int
+) -> None:
+    rows: list[Row] = [
+        {"model": agent, item: n, column: repeat, "answer": f"{agent} {n} {repeat}"}
+        for agent in AGENTS
+        for n in range(n_items)
+        for repeat in range(6)
+    ]
+    assert size(load("table", save(tmp_path, rows, "csv"))) == (4, n_items, 24 * n_items)
+
+
+def test_an_id_of_attempts_identifies_the_items_of_a_category(tmp_path: Path) -> None:
+    rows: list[Row] = [
+        {"model": agent, "case": f"c{n % 3}", "attempt_id": n, "answer": f"{agent} {n}"}
+        for agent in AGENTS
+        for n in range(9)
+    ]
+    assert size(load("table", save(tmp_path, rows, "csv"))) == (4, 9, 36)
+
+
 def test_a_column_with_a_plus_in_its_name_is_one_column(tmp_path: Path) -> None:
     rows = rows_of("subject", item="a+b")
     rows = [row | {"a": 1, "b": 2} for row in rows]

@@ -101,6 +101,15 @@ def made_page(name: str, folder: str = "reference") -> str:
     return text
 
 
+def test_each_page_with_generated_tables_notes_in_the_repository_that_it_lacks_them() -> None:
+    for page in book.pages():
+        source = page.read_text(encoding="utf-8")
+        n_notes = source.count("\n*Not shown here: ")
+        assert n_notes == ("\n<!-- made: " in source), page
+        if n_notes:
+            assert "Not shown here" not in made_page(page.name, page.parent.name)
+
+
 def test_every_design_is_described_on_its_page_with_its_options() -> None:
     page = made_page("designs.md", "statistics")
     rows = dict(re.findall(r"^\| `([\w-]+)` \| ([A-Z].*?) \|$", page, re.MULTILINE))

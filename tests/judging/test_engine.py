@@ -286,7 +286,7 @@ async def test_a_finding_states_the_booked_and_maximum_cost_of_calls_without_a_r
     assert output.facts["n"] == 3
     facts: Mapping[str, Any] = output.facts
     assert 0 < facts["usd"] <= facts["most"]
-    assert "3 calls were sent and got no reply" in str(output)
+    assert "3 attempts to send a request failed and may be billed" in str(output)
 
 
 async def test_an_exhausted_budget_is_an_error_with_spent_and_remaining_amounts(store: Store) -> None:

@@ -371,7 +371,7 @@ def test_an_error_after_generated_tokens_is_billed() -> None:
 @pytest.mark.parametrize("content", ["", None, "\n", []])
 def test_an_empty_completion_without_usage_is_retried(usage: object, content: object) -> None:
     output = reply((*MESSAGE, "content"), content) | {"usage": usage}
-    fails(output, "empty and reports no tokens")
+    fails(output, "empty and reports no output tokens")
 
 
 @pytest.mark.parametrize("ended", ["STOP", "eos", "end_turn", "abort", "network_error", None])

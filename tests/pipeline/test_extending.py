@@ -15,7 +15,7 @@ from narrowing import not_none
 from plan_options import SeededPlanOptions
 from small_pools import answer_with, make_pool, part_of, starts_with
 from worlds import analysed
-from youden import make_plan
+from youden import make_plan, rank
 from youden.engines.trial_blocks import TrialsByItem
 from youden.errors import PlanError
 from youden.pipeline.abilities import Abilities
@@ -295,10 +295,50 @@ def test_the_remedy_for_exhausted_agents_to_focus_on_is_not_to_focus() -> None:
 def test_calls_are_limited_to_all_possible_comparisons() -> None:
     plan = add_calls(first_plan(), calls=100_000)
     assert len(set(comparisons(plan))) == K * (K - 1) * J
-    n_independent = int((plan.trial_type == INDEPENDENT).sum())
-    remedy = rf"No paired comparison is left.*`independent: pooled:{4 * n_independent}`.*\[extend-exhausted\]"
-    with pytest.raises(PlanError, match=remedy):
-        add_calls(plan, calls=100)
+    with pytest.raises(PlanError, match=r"No comparison is left.*\[extend-exhausted\]"):
+        add_calls(first_plan(calls=K * (K - 1) * J, independent="pooled:0"), calls=100)
+
+
+def simulate(plan: Plan, *, fpr: float) -> Verdicts:
+    """Answer yes with probability .5 + (a_i + a_k)/2 in paired trials, and `fpr` in others, equally in equal trials."""
+    ability = np.linspace(0.3, -0.3, K + 4)
+    uniform = np.random.default_rng(0).random((K + 4, J + 6, K + 4, J + 6))
+    probability = 0.5 + (ability[plan.first] + ability[plan.second]) / 2
+    probability[plan.trial_type == INDEPENDENT] = fpr
+    second_item = np.where(plan.trial_type == INDEPENDENT, plan.other_item, plan.item)
+    is_yes = uniform[plan.first, plan.item, plan.second, second_item] < probability
+    return answer_with(plan, is_yes.astype(np.float64))
+
+
+def test_calls_after_all_paired_comparisons_are_independent_and_reach_a_half_width() -> None:
+    plan = add_calls(first_plan(), calls=100_000)
+    later = plan
+    half_widths: list[float] = []
+    while not half_widths or half_widths[-1] > 0.04:
+        table = rank(simulate(later, fpr=0.2), target="these-items")
+        half_widths.append((table.high - table.low).mean() / 2)
+        later = add_calls(later, calls=208)
+    assert half_widths[0] > 0.07  # only the false-positive rates have errors
+    assert len(half_widths) <= 4
+
+    added = later.trials.take(np.arange(len(plan), len(later)))
+    assert starts_with(later.trials, plan.trials)
+    assert (added.trial_type == INDEPENDENT).all()
+    assert len(added) == 208 * len(half_widths)
+    assert set(np.bincount(added.first)) == set(np.bincount(added.second)) == {26 * len(half_widths)}
+    n_different = len({*zip(added.item, added.first, added.second, added.other_item, strict=True)})
+    assert n_different == len(added)
+
+
+def test_independent_calls_alone_count_equally_often_for_agents_that_joined() -> None:
+    plan = add_calls(add_agents(first_plan(), MORE_AGENTS, calls=180), calls=100_000)
+    later = add_calls(plan, calls=10 * (K + 6))
+    added = later.trials.take(np.arange(len(plan), len(later)))
+    n_first = np.bincount(added.first, weights=added.weight_first > 0, minlength=K + 3)
+    n_second = np.bincount(added.second, weights=added.weight_second > 0, minlength=K + 3)
+    assert (n_first + n_second).tolist() == [20] * (K + 3)
+    before, after = rank(simulate(plan, fpr=0.2)), rank(simulate(later, fpr=0.2))
+    assert (after.high - after.low).mean() < (before.high - before.low).mean()
 
 
 @pytest.mark.parametrize("design", ["dense", "nlogn", "row"])

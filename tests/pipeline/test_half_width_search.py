@@ -292,7 +292,7 @@ def test_extend_suggests_no_items_for_a_half_width_that_errors_of_rates_exclude(
     few_independent = config.model_copy(update={"half_width": None, "calls": "40/agent", "independent": "pooled:30"})
     judge_run(plan_run(few_independent))
     fit_run(RunFolder(few_independent.folder))
-    with pytest.raises(ConfigError, match=r"with any number of calls\. Set a larger half-width: no number of items"):
+    with pytest.raises(ConfigError, match=r"nor with more items.*Set a larger half-width, or add calls"):
         plan_extension(few_independent, half_width=0.01)
 
 

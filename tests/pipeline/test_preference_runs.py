@@ -16,7 +16,7 @@ from commands import Youden, everything_in, wire_judge, write_config
 from narrowing import not_none
 from small_pools import make_pool
 from wire_server import Reply, WireServer
-from youden import judge, rank
+from youden import judge, rank, read_run
 from youden.data.folder.run_config import run_config_from_keys
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import write_pool
@@ -239,6 +239,9 @@ def test_answers_in_memory_are_ranked_as_by_a_fit_of_the_run(
     for name in ("agent", "ability", "low", "high", "std_error", "rank_low", "simultaneous_rank_high", "n_trials"):
         assert table[name].tolist() == [getattr(row, name) for row in stored]
     facts = folder.read_facts()
+    differences = read_run("runs/r").differences
+    assert differences.significantly_better.sum() == facts.n_significant_pairs
+    assert set(differences.significantly_better) == {0, 1}
     assert table.attrs["recommendation"] == facts.recommendation
     assert table.attrs["choice"] == facts.choice
     assert table.attrs["unique_best"] == facts.unique_best

@@ -270,7 +270,9 @@ def test_a_judge_that_failed_its_calibration_limits_the_recommendation(tmp_path:
 
 
 def test_agents_that_cannot_be_compared_get_no_recommendation() -> None:
-    assert recommend(None, SIGNAL).text.startswith("No recommendation: some agents cannot be compared")
+    text = recommend(None, SIGNAL).text
+    assert text.startswith("No recommendation: some agents cannot be compared")
+    assert text.endswith("Add comparisons on more items, or remove these agents.")
 
 
 POOL_ITEMS = make_pool(8, 24).items

@@ -136,6 +136,22 @@ def test_groups_are_longest_sets_without_a_significant_pair() -> None:
             assert not set(group) <= set(audit.details.ties[names[end]])
 
 
+def test_models_of_equal_mean_keep_the_order_of_the_table() -> None:
+    table = pd.DataFrame({"item": range(30), "a": 0, "b": 1, "c": 1}).astype({"item": str})
+    audit = youden.audit(table)
+    assert audit.ranking["agent"].tolist() == ["b", "c", "a"]
+    assert audit.recommendation.agents == ("b", "c")
+
+
+def test_the_only_candidate_is_recommended_without_a_significant_difference() -> None:
+    new, old = [1] * 8 + [0] * 22, [0] * 8 + [1] * 2 + [0] * 20
+    table = pd.DataFrame({"item": [f"i{j}" for j in range(30)], "new": new, "old": old})
+    audit = youden.audit(table)
+    assert audit.facts.unique_best is None
+    assert audit.recommendation.form == "recommended"
+    assert "not every difference is significant" in audit.recommendation.text
+
+
 def test_missing_cells_that_depend_on_difficulty_are_warned_about() -> None:
     frame = make_frame(3, n_items=200)
     assert youden.audit(frame).facts.warnings == ()

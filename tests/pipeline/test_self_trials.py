@@ -8,17 +8,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.special import stdtrit
 
 import youden
 from commands import Youden, write_config
 from narrowing import not_none
 from small_pools import answer_with, draw_repeats, make_pool, part_of
-from youden import make_plan
+from youden import make_plan, read_run
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import write_pool
+from youden.engines.trial_blocks import TrialsByItem
 from youden.errors import JudgeError, PlanError, StatisticsError
 from youden.judging.config.judge_files import load_judge_config
 from youden.judging.question.questions import iter_keys
+from youden.pipeline.self_consistency import estimate_from_self_trials
 from youden.pools.checks.check import check_pool
 from youden.stats import estimate_self_consistency
 from youden.types import INDEPENDENT, PAIRED, Pool
@@ -251,6 +254,13 @@ def test_a_gate_compares_two_versions_of_an_agent(youden: Youden, tmp_path: Path
     assert row["outcome"] == "better"
     assert row["n_items"] == 30
     assert row["low"] > 0
+
+    verdicts = read_run(tmp_path / "run").verdicts
+    estimate = estimate_from_self_trials(TrialsByItem.from_verdicts(verdicts))
+    C = estimate.covariance.covariance
+    std_error = np.sqrt(C[0, 0] + C[1, 1] - 2 * C[0, 1])
+    half_width = stdtrit(estimate.covariance.df.min(), (1 + row["level"]) / 2) * std_error
+    assert (row["high"] - row["low"]) / 2 == pytest.approx(half_width)
     assert youden("extend", "calls", str(tmp_path / "run"), "100").refuses("extend-self-trials")
     assert youden("stress", str(tmp_path / "run")).refuses("self-trials-only")
     for study in ("budget", "aa", "links", "variance"):

@@ -231,6 +231,17 @@ def test_components_of_few_agents_are_reported_without_an_interval(youden: Youde
     assert "nan" not in to_markdown(variance_components.build_variance_table(result))
 
 
+def test_shares_of_variance_components_sum_to_one_if_an_estimate_is_negative() -> None:
+    plan = make_plan(pool_of(3, n_agents=5, n_items=24), calls=1000)
+    result = variance_components.decompose_variance(answers(plan, seed=6, rest=0.2, rate=0.1), "run")
+    included = [part.ability_variance for part in result.components if part.in_interval]
+    assert min(not_none(variance).value for variance in included) < 0
+    table = to_markdown(variance_components.build_variance_table(result))
+    shares = [int(share) for share in re.findall(r"\| (\d+)% ", table)[1:]]  # the first match is the heading "95%"
+    assert len(shares) == len(included)
+    assert sum(shares) == pytest.approx(100, abs=len(shares) / 2)
+
+
 @pytest.mark.parametrize(
     ("variances", "said"),
     [

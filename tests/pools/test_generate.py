@@ -111,6 +111,12 @@ def test_a_model_is_mapped_to_an_available_generator(target: str) -> None:
         assert caught.value.slug == "model-map"
 
 
+def test_a_model_map_is_refused_if_the_agents_use_no_model(tmp_path: Path) -> None:
+    agents = write(tmp_path / "a.yaml", "agents: [{id: a, steps: [{ lead: { n: 4 } }]}]")
+    with pytest.raises(ConfigError, match="Remove the mapping: the agents use no model"):
+        load_agents(agents, model_map={"*": "gpt-4o-mini"})
+
+
 def test_a_generator_is_not_asked_for_log_probabilities() -> None:
     models = load_agents(PAPER, model_map={"*": "gpt-4o-mini"}).models.values()
     assert {model.model for model in models} == {"gpt-4o-mini"}

@@ -166,6 +166,56 @@ def test_a_run_has_its_results_as_attributes(first: Run) -> None:
     assert package.compare(first, "runs/first").summary == package.compare(first.path, first.path).summary
 
 
+def test_a_run_has_the_differences_that_decide_its_ranks(first: Run) -> None:
+    table = first.differences
+    file = pd.read_parquet(first.path / "pairs.parquet")
+    pd.testing.assert_frame_equal(table, file[[*table.columns]].astype({"first": str, "second": str}))
+
+    ranking = first.ranking.set_index("agent")
+    difference = ranking.ability.loc[table["first"]].to_numpy() - ranking.ability.loc[table["second"]].to_numpy()
+    assert table.difference.to_numpy() == pytest.approx(difference)
+    assert (table.significantly_better == (table.difference > table.half_width)).all()
+    n_better = (table.p_holm <= 0.05).groupby(table["second"]).sum()
+    assert (ranking.simultaneous_rank_low == 1 + n_better.loc[ranking.index]).all()
+
+    with (first.path / "ranking.csv").open("a") as ranking_file:
+        ranking_file.write("\n")
+    with pytest.raises(RunFolderError, match=r"\[pairs-stale\]"):
+        _ = first.differences
+
+
+def test_a_registered_judge_that_calls_a_function_runs_resumes_and_extends(
+    youden: Youden, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "equal_length.py").write_text(
+        "import youden\n"
+        "class EqualLength:\n"
+        "    name = 'equal-length'\n"
+        "    def answer_many(self, plan):\n"
+        "        return youden.judge(plan, judge=lambda first, second: len(first) == len(second))\n",
+        encoding="utf-8",
+    )
+    info = tmp_path / "equal_length-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: equal_length\nVersion: 1\n", encoding="utf-8")
+    (info / "entry_points.txt").write_text(
+        "[youden.judges]\nequal-length = equal_length:EqualLength\n", encoding="utf-8"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    pool = make_pool(5, 12)
+    runs = [package.run(pool, judge="equal-length", out="r", calls=60, progress=False) for _ in range(2)]
+    table = package.rank(package.judge(runs[0].plan, judge=lambda first, second: len(first) == len(second)))
+    assert runs[0].ranking.ability.tolist() == runs[1].ranking.ability.tolist() == table.ability.tolist()
+    assert runs[0].verdicts.judge["name"] == "equal-length"
+
+    with pytest.raises(RunFolderError, match=r"another judge's answers.*\[run-mismatch\]"):
+        package.run(pool, judge="lexical", out="r", calls=60, progress=False)
+    n_trials = len(runs[0].plan)
+    runs[0].extend(calls=60, progress=False)
+    assert len(runs[0].verdicts) > n_trials
+    youden("extend", "calls", "r", "60").well()
+
+
 def test_a_notebook_shows_a_run_as_a_table_with_escaped_texts(first: Run) -> None:
     frame = frame_of(package.read_pool("mine.csv"))
     frame["agent"] = frame["agent"].replace("a4", "<script>alert(4)</script>\u202e")
@@ -203,7 +253,7 @@ def test_a_pool_in_memory_is_saved_with_the_run_and_another_one_is_refused(first
         ({"calls": "many"}, r"youden\.run: 'calls' is 'many': .*\[run-config\]"),
         ({"call": 3}, r"youden\.run: .*'call'.*calls.*\[run-config\]"),
         ({"trials": 4}, r"youden\.run: unknown key 'trials'\. Set `calls: 4/agent` instead\. \[run-config\]"),
-        ({"judge": 3}, r"'judge.* is 3.*\[run-config\]"),
+        ({"judge": 3}, r"judge.* got 3.*\[judge-config\]"),
         ({"judge": "gpt-4o-mini"}, r"\[max-cost-needed\]"),
     ],
 )

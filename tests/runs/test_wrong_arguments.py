@@ -74,7 +74,7 @@ def test_a_seed_that_is_not_a_whole_number_is_refused(seed: Any, match: str) -> 
         (lambda _: API.run(POOL, out=""), "run-out"),
         (lambda _: API.run(POOL, out=None), r"`out` .*got NoneType"),
         (lambda _: API.run(POOL, out="r", labels=3), r"`labels` .*got int"),
-        (lambda _: API.run(POOL, out="r", judge=lambda a, b: a == b), r"Pass the function to youden.judge"),
+        (lambda _: API.run(POOL, out="r", judge=lambda a, b: a == b), r"`judge` .*Rank .*youden.rank\(youden.judge\("),
     ],
 )
 def test_an_argument_of_the_wrong_type_is_refused(call: Callable[[Any], object], match: str, small_plan: Plan) -> None:
@@ -95,8 +95,10 @@ def test_an_argument_of_the_wrong_type_is_refused(call: Callable[[Any], object],
         (lambda run: run.label("5", "l.csv"), r"`n` .*got str"),
         (lambda run: run.label(0, "l.csv"), "label-number"),
         (lambda run: run.rejudge(lambda a, b: a == b), r"`judge` .*got function"),
+        (lambda run: run.extend(calls=60, judge=lambda a, b: a == b), r"`judge` .*got function"),
+        (lambda run: run.stress(judge=lambda a, b: a == b), r"`judge` .*got function"),
         (lambda run: run.rejudge("lexical", max_missing=7), r"'max_missing' is 7.*Set a fraction.*run-config"),
-        (lambda run: API.compare(run, run.ranking), r"`runs` .*got RankingFrame"),
+        (lambda run: API.compare(run, run.ranking), r"`runs` .*got DataFrame\."),
         (lambda run: run.quality([LABELS, LABELS]), r"got DataFrame. .*`pandas.concat` joins several.*quality-column"),
         (lambda run: run.quality(pa.Table.from_pandas(LABELS)), r"got pyarrow.Table. Convert it by .*`to_pandas\(\)`"),
         (

@@ -82,6 +82,14 @@ def test_independent_answers_get_newcombe_intervals_and_correlated_ones_wider_on
     assert alike.high - alike.low > 2 * (alone.high - alone.low)
 
 
+@pytest.mark.parametrize("answer", [0.1, 1 / 3, 0.7, 0.9])
+def test_equal_graded_answers_count_once_per_item_despite_rounding_errors(answer: float) -> None:
+    item = np.repeat(np.arange(6), 6)
+    one_answer_per_item = clustered_proportion(totals(np.full(6, answer), np.arange(6)))
+    repeated = clustered_proportion(totals(np.full(36, answer), item))
+    assert (repeated.low, repeated.high) == pytest.approx((one_answer_per_item.low, one_answer_per_item.high))
+
+
 def test_a_trial_type_without_answers_leaves_j_unknown() -> None:
     result = youdens_j(totals(np.ones(50), np.arange(50) % 40), ItemTotals(40))
     assert np.isnan([result.value, result.low, result.high]).all()
@@ -143,6 +151,18 @@ def test_every_length_based_judge_is_detected(rule: str) -> None:
     assert length_share(by_length.astype(float), *lengths, paired=paired) > 0.5
     assert length_share((by_length & paired).astype(float), *lengths, paired=paired) < 0.5, "it knows pairs from others"
     assert abs(length_share((rng.random(700) < 0.5).astype(float), *lengths, paired=paired)) < 0.15
+
+
+@pytest.mark.parametrize("tpr", [0.9, 1.0])
+def test_a_good_judge_does_not_compare_lengths_that_are_similar_within_items(tpr: float) -> None:
+    rng = np.random.default_rng(7)
+    mean_log_length = rng.normal(5, 0.6, 30)
+    item, other_item = rng.integers(0, 30, 330), rng.integers(0, 30, 330)
+    paired = np.arange(330) < 300
+    other_item[paired] = item[paired]
+    log_lengths = mean_log_length[[item, other_item]] + rng.normal(0, 0.1, (2, 330))
+    answer = (rng.random(330) < tpr) & paired
+    assert length_share(answer.astype(float), *np.exp(log_lengths).astype(int), paired=paired) < 0.1
 
 
 def test_few_or_equal_answers_do_not_indicate_a_length_based_judge() -> None:

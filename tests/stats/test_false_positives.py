@@ -21,13 +21,13 @@ def drawn(seed: int, n: int = 3000, n_agents: int = 10) -> tuple[np.ndarray, np.
 
 
 def test_the_alarm_equals_manually_computed_values() -> None:
-    """Agent 0: 3 yes of 4; without it 0 of 4, rate (0 + ½)/(4 + 1) = .1; P(X ≥ 3 | 4, .1) = .0037 < .05 / 3."""
-    first = np.array([0, 0, 0, 0, 1, 1, 2, 2])
-    second = np.array([1, 2, 1, 2, 2, 2, 1, 1])
-    yes = np.array([True, True, True, False, False, False, False, False])
+    """Agent 0: 4 yes of 4; without it 0 of 6, rate (0 + ½)/(6 + 1); all 4 yes are its own with p = 1/210 < .05 / 3."""
+    first = np.array([0, 0, 0, 0, 1, 1, 2, 2, 1, 2])
+    second = np.array([1, 2, 1, 2, 2, 2, 1, 1, 2, 1])
+    yes = np.arange(10) < 4
     alarm = false_positive_alarms(first, second, yes, n_agents=3)[0]
-    assert (alarm.agents, alarm.n_yes, alarm.n) == ((0,), 3, 4)
-    np.testing.assert_allclose([alarm.rate, alarm.p_value], [0.1, 0.0037])
+    assert (alarm.agents, alarm.n_yes, alarm.n) == ((0,), 4, 4)
+    np.testing.assert_allclose([alarm.rate, alarm.p_value], [1 / 14, 1 / 210])
 
 
 def test_a_template_and_a_pair_of_clones_raise_the_alarm() -> None:
@@ -46,6 +46,14 @@ def test_equal_false_positive_rates_raise_alarms_at_most_at_the_nominal_rate() -
         alarms = false_positive_alarms(first, second, rng.random(400) < 0.02, n_agents=10)
         rung += any(len(alarm.agents) == 1 for alarm in alarms)
     assert rung <= 20
+
+
+def test_few_agents_with_equal_rates_raise_alarms_at_most_at_the_nominal_rate() -> None:
+    n_alarmed = 0
+    for seed in range(400):
+        first, second, rng = drawn(seed, n=60, n_agents=3)
+        n_alarmed += bool(false_positive_alarms(first, second, rng.random(60) < 0.15, n_agents=3))
+    assert n_alarmed <= 30
 
 
 def test_without_trials_no_alarm_is_raised() -> None:

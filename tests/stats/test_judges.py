@@ -290,6 +290,16 @@ def test_the_summary_states_first_that_judges_with_equal_answers_do_not_differ()
         assert not_none(pair.max_rho) > 0.8
 
 
+def test_a_ranking_without_reliable_differences_cannot_show_that_judges_differ() -> None:
+    first = verdicts(make_pool(8, 30), noise=0.0)
+    random_answers = answer_with(first.plan, np.random.default_rng(0).random(len(first.plan)))
+    study = JudgesStudy(AlignedRuns([judged(first, name="a"), judged(random_answers, name="b")]))
+    (pair,) = study.pairs
+    assert pair.max_rho == 0
+    assert any("so ρ cannot show that the judges differ" in line for line in study.summary)
+    assert not any("only a ρ clearly below" in line for line in study.summary)
+
+
 @pytest.mark.parametrize(
     "truth",
     [np.append(0.03 * np.sin(np.arange(11.0)), -0.75), 0.1 * np.sin(np.arange(12.0))],

@@ -118,7 +118,19 @@ def test_the_variance_sums_products_of_residuals_of_trials_that_share_an_item() 
     assert result.value[0] == pytest.approx(answer[:n].mean() - answer[n:].mean())
     # half of the items have each effect, so that nothing is added for effects not seen
     assert result.covariance.covariance[0, 0] == pytest.approx(naive_variance(item, other, answer), rel=1e-9)
-    assert result.covariance.df.tolist() == [n_items - 1]
+
+
+def test_few_items_that_determine_j_give_few_degrees_of_freedom() -> None:
+    n_items, n_different = 30, 5
+    item = np.tile(np.arange(n_items, dtype=np.int32), 2)
+    other = np.append(np.full(n_items, -1), np.roll(np.arange(n_items), 1)).astype(np.int32)
+    answer = np.append(np.arange(n_items) >= n_different, np.zeros(n_items)).astype(np.float64)
+    result = estimate_self_consistency(
+        np.zeros(2 * n_items, np.int32), item, other, answer, n_agents=1, n_items=n_items
+    )
+    # the residuals of the paired answers are −5/6 on 5 items and 1/6 on 25
+    n_effective = (5 * 5**2 + 25) ** 2 / (5 * 5**4 + 25)
+    assert result.covariance.df[0] == pytest.approx(2 * (n_effective - 2))
 
 
 def test_agents_without_answers_have_no_interval_and_perfect_ones_have_one() -> None:

@@ -271,6 +271,16 @@ def test_the_cheapest_passing_judge_is_named(youden: Youden, calibration_folder:
     assert free["bill"]["usd_per_1000"] == 0
 
 
+def test_the_printed_cost_counts_calls_without_a_reply_at_their_estimated_cost(
+    youden: Youden, calibration_folder: Path, server: WireServer
+) -> None:
+    server.behave = lambda n, body: Reply(status=504) if 80 < n <= 83 else Reply("YES" if draw(body, 3) else "NO")
+    ended = youden("calibrate", "notes", "--judge", "dear.yaml", "--max-cost", "1", "--json")
+    usd = json.loads(ended.out)["judges"][0]["bill"]["usd"]
+    (booked,) = re.findall(r"booked at their estimated cost, ([\d.e-]+) USD", ended.err)
+    assert usd == pytest.approx(N_REQUESTS * 101e-6 + float(booked))
+
+
 def test_a_jury_is_billed_for_all_its_judges_also_from_the_store(youden: Youden, calibration_folder: Path) -> None:
     write_config(calibration_folder / "jury.yaml", backend="jury", judges=["free.yaml", "dear.yaml"], vote="mean")
     bills = []

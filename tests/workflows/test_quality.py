@@ -21,6 +21,7 @@ from commands import Youden, write_config, write_pool_table
 from run_folders import contents
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError, ImportFormatError, PlanError
+from youden.pipeline.recommendation import read_recommendation
 from youden.report.charts.vega import make_figure_spec
 from youden.report.data.comparison import Comparison
 from youden.report.data.report import ReportData
@@ -258,6 +259,27 @@ def test_the_number_of_saved_labels_is_not_attributed_to_ability_if_the_slope_is
         summary = " ".join(describe_quality(replace(facts, regression=regression)))
         assert f"Label means alone would need about {2 * facts.n_labels} labels" in summary
         assert ("not from ability" in summary) == mentions_shrinkage
+
+
+def test_agents_of_equal_quality_share_a_rank_in_the_order_of_the_ranking(run: RunFolder) -> None:
+    agents = [row.agent for row in run.read_ranking()]
+    labels = pd.DataFrame([{"agent": agent, "item": f"i{j}", "label": 1} for j, agent in enumerate(agents)])
+    facts = estimate_quality(run, labels)
+    qualities = np.array([row.quality for row in facts.agents])
+    assert np.ptp(qualities) < 1e-9
+    assert [(row.agent, row.rank) for row in facts.agents] == [(agent, 1) for agent in agents]
+    n_others = f"{len(agents) - 1} other agents have the same"
+    assert n_others in facts.summary[0]
+    assert n_others in read_recommendation(run).text
+
+
+def test_ability_explains_no_differences_in_quality_if_the_slope_is_0(run: RunFolder) -> None:
+    labels = pd.DataFrame([{"agent": f"a{k}", "item": f"i{k}", "label": 1} for k in range(K)])
+    facts = estimate_quality(run, labels)
+    assert facts.regression is not None
+    assert facts.regression.slope == 0
+    assert facts.regression.r2 > 0.1
+    assert facts.summary[1].startswith("The labels show no relation with ability: the slope is 0.00 [")
 
 
 def test_grades_keep_their_scale_and_two_labels_of_a_response_count_once(run: RunFolder, tmp_path: Path) -> None:

@@ -114,6 +114,7 @@ def gate_command(
     """
     from youden.report.pages.gate_output import render_gate_markdown
     from youden.runs.run_object import Run
+    from youden.types.arguments import check_unused
     from youden.workflows.gate import plan_analyses
     from youden.workflows.gate_text import describe_gate, gate_table
     from youden.workflows.quality import read_answers
@@ -125,6 +126,8 @@ def gate_command(
         )
     if (by == "quality") != bool(files):
         raise click.UsageError("--by quality and --labels FILE require each other. Set both, or remove both.")
+    if dry_run:
+        check_unused("--dry-run, which makes no test,", markdown=markdown, junit=junit)
     judged_run = Run(run)
     if dry_run:
         folder = judged_run.folder

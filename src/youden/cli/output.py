@@ -283,6 +283,18 @@ def print_plan(
             lines += filter(None, [describe_shortfall(plan), empty_note])
     else:
         lines = _describe_plan(planned, plan, cost, forecast)
+    if cost.n_shared:
+        lines.append(
+            f"{cost.n_shared:,} of the {cost.calls:,} trials show the same two texts as another trial and share its request, "
+            "which is sent and paid once"
+        )
+    if cost.other_settings:
+        lines.append(
+            f"the store has answers to {cost.n_other_settings:,} of these trials under other settings of the judge "
+            f"({cost.other_settings}), which are not reused; set these to reuse them"
+        )
+    if cost.usd_spent:
+        lines.append(f"earlier commands on this run have cost ${format_decimal(cost.usd_spent, 4)} in total")
     for line in [*lines, *_describe_cap(planned, cost)]:
         print_note(f"plan: {line}")
 

@@ -265,6 +265,12 @@ def import_command(
     not respond are listed. It is an error if more than 1% of the responses are lost, or of the battles have
     no winner, unless --allow-dropped is set.
     """
+    from youden.types.arguments import check_unused
+
+    hub_options = {name: value for name, value in hub.items() if value is not None}
+    if format_ in (PEER_PREDICTION, BATTLES):
+        drops = allow_dropped and format_ == PEER_PREDICTION
+        check_unused(f"The format {format_}", text=text != "answer", allow_dropped=drops, **hub_options)
     if format_ == PEER_PREDICTION:
         _import_peer_prediction(paths, out, columns, as_json=as_json)
         return
@@ -273,7 +279,6 @@ def import_command(
         return
     from youden.pools.pool_import import import_pool
 
-    hub_options = {name: value for name, value in hub.items() if value is not None}
     imported = import_pool(
         format_, paths, out, columns=columns, text=text, hub=hub_options, allow_dropped=allow_dropped
     )

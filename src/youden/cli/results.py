@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from math import isnan
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -125,13 +125,16 @@ def compare_command(
     from youden.data.folder.run_folder import RunFolder
     from youden.report.data.comparison import compare_quality
     from youden.study.agreement import compare_judges
+    from youden.types.arguments import check_unused
     from youden.types.pool import plain_fields
 
     folders = [RunFolder(run) for run in runs]
     if any(folder.asks_preference for folder in folders):
-        _print_comparison_of_preferences(folders, as_json=as_json)
+        settings = {"scores": scores, "match": match, "target": target, "families": families}
+        _print_comparison_of_preferences(folders, settings, as_json=as_json)
         return
     if target == "items-and-judges":
+        check_unused("A mean over judges", scores=scores != "symmetric", match=match != "id", families=families)
         _print_mean_over_judges(runs, as_json=as_json)
         return
     study = compare_judges(folders, scores=scores, match=match, target=target, families=families)
@@ -148,18 +151,18 @@ def compare_command(
     )
 
 
-def _print_comparison_of_preferences(folders: Sequence[RunFolder], *, as_json: bool) -> None:
+def _print_comparison_of_preferences(folders: Sequence[RunFolder], settings: dict[str, Any], *, as_json: bool) -> None:
     """Print a comparison of two runs, at least one of which asks for preferences.
 
     A run asks its judge one of two questions: which of two responses is better (preference), or whether two responses are to the
     same item (information). If the runs ask different questions, they are compared as two instruments: different methods that
-    measure the same agents.
+    measure the same agents. `settings` are those of a comparison, which must have their defaults.
     """
     from youden.study.comparison import compare_with_preferences
     from youden.study.preference_judges import PreferenceJudgesStudy
     from youden.types.pool import plain_fields
 
-    study = compare_with_preferences(folders)
+    study = compare_with_preferences(folders, **settings)
     key = "preferences" if isinstance(study, PreferenceJudgesStudy) else "instruments"
     result: dict[str, Json] = {**plain_fields(study), "summary": list(study.summary)}
     output.print_result(as_json, {key: result}, answer=study.summary, tables=[study.table()])

@@ -372,6 +372,8 @@ def _print_judged_trials(planned: PlannedRun, verdicts: Verdicts, *, as_json: bo
 def _format_calls(calls: CallFacts) -> str:
     """Format the number of answered calls, the number of answers that were stored before the run, and the total cost."""
     text = f"{calls.n_answered:,} of {calls.n_calls:,} answered, "
+    if calls.n_shared:
+        text += f"{calls.n_shared:,} of them by the request of another trial with the same two texts, "
     if calls.n_reused:
         text += f"{calls.n_reused:,} of them requested before this run, "
     text += "an unknown amount" if calls.usd is None else f"${calls.usd:.4f}"

@@ -59,14 +59,15 @@ class PairSums:
     def to_pairs(self, differences: Differences, ability: Floats) -> Pairs:
         """Return the statistics of every ordered pair of agents over all chunks that were added.
 
-        differences : pairwise differences of the abilities, which decide which agents are significantly better
+        differences : pairwise differences of the abilities
         ability : float array (n_agents,), abilities of the additive fit, which are copied to the result
 
         Returns `Pairs`. Its arrays have shape (n_agents, n_agents) and NaN for pairs that cannot be compared:
             agreement : mean of TPR − FPR over items, or of TPR if `own_rates` is False. The response of the agent of the row
                 comes first.
             mean, std_error, n : mean answer over both orders, its standard error, and the number of answers (0 if none)
-            significantly_better : 1 if the agent of the row is significantly better than the agent of the column, else 0
+            significantly_better, difference, half_width, p_holm : the differences, row minus column; `significantly_better` is
+                1 or 0
             partners_seen : a float, not an array: the fraction of the other agents with which a response was compared, as a mean
                 over all compared responses. None if no response was compared.
             own_rates : whether FPR is the false-positive rate of the pair itself, as in the constructor
@@ -85,6 +86,9 @@ class PairSums:
             std_error=answers_of_pairs.std_error,
             n=answers_of_pairs.n,
             significantly_better=significantly_better,
+            difference=differences.value,
+            half_width=differences.half_width,
+            p_holm=differences.p_holm,
             ability=ability,
             partners_seen=self._compute_mean_partner_fraction(len(ability)),
             own_rates=self._has_own_rates,
@@ -280,6 +284,7 @@ class CallCounts:
         self._n_timed = 0
         # request hashes of the answers that took no call, one array per chunk
         self._hashes_without_call: list[NDArray[np.bytes_]] = []
+        self._n_without_call = 0
 
     def add_rows(self, read_rows: Callable[[], Iterable[Mapping[str, NDArray[Any]]]]) -> None:
         """Add all rows of a run, and count the answers that are reused from earlier runs.
@@ -359,7 +364,9 @@ class CallCounts:
         lacks_call = is_answered & ~self._has_call(columns)
         if lacks_call.any():
             hashes = columns["request_hash"][lacks_call]
-            self._hashes_without_call.append(hashes[hashes != b""])
+            known_hashes = hashes[hashes != b""]
+            self._hashes_without_call.append(known_hashes)
+            self._n_without_call += len(known_hashes)
 
     def to_facts(self, *, models: tuple[str, ...], usd_calibration: float) -> CallFacts:
         """Return the counts of all rows that were added.
@@ -378,6 +385,7 @@ class CallCounts:
             and is None if a cost is unknown. `seconds_mean` is None if no call was timed.
         """
         missing_paired, missing_independent, missing_self = map(_count_by_reason, self._n_calls)
+        n_reused = sum(map(len, self._hashes_without_call))
         n_pending = int(self._n_calls[:, MISSING_REASONS.index("pending")].sum())
         return CallFacts(
             n_paired=int(self._n_calls[0].sum()),
@@ -393,7 +401,8 @@ class CallCounts:
             usd=or_none(usd_calibration + self._sums["usd"]),
             seconds_mean=self._seconds / self._n_timed if self._n_timed else None,
             models=models,
-            n_reused=sum(map(len, self._hashes_without_call)),
+            n_reused=n_reused,
+            n_shared=self._n_without_call - n_reused,
             usd_calibration=or_none(usd_calibration),
             n_pending=n_pending,
         )

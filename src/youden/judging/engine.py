@@ -9,7 +9,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -355,7 +355,8 @@ def _judge_whole_plan(run: _Run, config: JudgeConfig) -> Verdicts:
             slug="judge-plan",
         )
     run.log.advance(len(run.plan))
-    return verdicts
+    # a run is resumed by the registered name of its judge
+    return replace(verdicts, judge={**verdicts.judge, "name": config.backend})
 
 
 def _read_replayed_verdicts(run: _Run, config: JudgeConfig) -> Verdicts:

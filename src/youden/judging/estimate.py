@@ -10,7 +10,7 @@ import hashlib
 import math
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from importlib import import_module
@@ -18,10 +18,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from youden.errors import YoudenError
 from youden.judging.call.failures import is_final
-from youden.judging.config.judge_files import JudgeConfig, JudgeLike, call_cost, resolve_judge
-from youden.judging.question.questions import CHARACTERS_PER_TOKEN, KeySource, RowKey, iter_keys
+from youden.judging.config.judge_files import JudgeConfig, JudgeLike, call_cost, load_judge_config, resolve_judge
+from youden.judging.question.questions import CHARACTERS_PER_TOKEN, KeySource, Questions, RowKey, iter_keys
 from youden.judging.store.answers import Store, open_store_of_folder
 from youden.judging.store.plan_answers import CHUNK
 from youden.types import Plan, Pool
@@ -139,6 +141,9 @@ def seconds_in_flight(n_calls: int, *, seconds: float, start: int, limit: int) -
 N_TOKENIZED_TEXTS = 200
 """Number of texts that are tokenized; the others are assumed to have the same number of tokens per character."""
 
+MAX_OTHER_JUDGES = 5
+"""Maximum number of recorded judges whose answers to the same trials are looked for."""
+
 _ENCODINGS = "https://openaipublic.blob.core.windows.net/encodings"
 
 
@@ -239,6 +244,8 @@ def estimate(
     if encoding is not None and plan.source is not None:
         cost = _with_counted_tokens(cost, plan, config, encoding)
 
+    if plan.source is not None:
+        cost = replace(cost, n_shared=_count_shared_requests(plan, shows_task=config.loaded_prompt.shows_task))
     minutes, pace = expected_duration(config, n_calls=cost.calls, n_tokens=cost.tokens_in + cost.tokens_out)
     if store is not None:
         with suppress(YoudenError), open_store_of_folder(store) as answers:
@@ -246,8 +253,31 @@ def estimate(
             row_keys = keys(questions, plan)
             characters = questions.count_characters(plan)
             cost = _with_remaining_cost(cost, config, answers, row_keys, characters)
+            if cost.calls_left:
+                cost = _with_other_settings(cost, config, answers, lambda questions: keys(questions, plan))
     prices = "" if cost.usd is None else config.price_source
     return replace(cost, prices=prices, minutes=minutes, pace=pace)
+
+
+def _count_shared_requests(plan: Plan, *, shows_task: bool) -> int:
+    """Count the trials that share the request of an earlier trial, because both show the same texts.
+
+    shows_task : whether a request also contains the prompt of the item
+    """
+    texts = plan.pool.all_texts
+    text_hashes = np.fromiter(map(hash, texts.flat), dtype=np.int64, count=texts.size)
+    distinct_hashes, numbers = np.unique(text_hashes, return_inverse=True)
+    n_texts = len(distinct_hashes)
+    if n_texts == texts.size:
+        return 0
+
+    (first_row, second_row), (first_item, second_item) = plan.text_rows, plan.trials.text_cells
+    text_number = numbers.astype(np.int64).reshape(texts.shape)
+    request = text_number[first_row, first_item] * n_texts + text_number[second_row, second_item]
+    request = request * (int(plan.replicate.max(initial=0)) + 1) + plan.replicate
+    if shows_task:
+        request = request * plan.n_items + plan.item
+    return len(plan) - len(np.unique(request))
 
 
 def _with_counted_tokens(cost: Cost, plan: Plan, config: JudgeConfig, encoding: Any) -> Cost:
@@ -295,6 +325,42 @@ def _with_remaining_cost(
     remaining_tokens_out = cost.tokens_out * remaining.n_requests / len(characters)
     usd_left = _compute_cost(config, remaining_tokens_in, remaining_tokens_out)
     return replace(cost, stored=remaining.n_stored_trials, usd_left=usd_left)
+
+
+def _with_other_settings(
+    cost: Cost, config: JudgeConfig, store: Store, iter_keys_of: Callable[[Questions], Iterator[RowKey]]
+) -> Cost:
+    """Add to an estimate how many trials have an answer under other settings of the judge, and which settings these are.
+
+    Of the last `MAX_OTHER_JUDGES` judges that the store records, the one with the most answers counts. A judge without an answer
+    to the first `CHUNK` trials is left out, and so is one whose prompt cannot be loaded.
+
+    iter_keys_of : function that yields row and request hash of each trial for the questions to a judge
+    """
+    current_digest = config.questions().digest
+    for recorded in store.judges()[-MAX_OTHER_JUDGES:]:
+        with suppress(YoudenError):
+            questions = load_judge_config(recorded).questions()
+            if questions.digest == current_digest or not _count_answers(store, islice(iter_keys_of(questions), CHUNK)):
+                continue
+            n_answers = _count_answers(store, iter_keys_of(questions))
+            if n_answers > cost.n_other_settings:
+                differences = [
+                    f"{name}: {recorded.get(name)} instead of {value}"
+                    for name, value in config.public().items()
+                    if name != "name" and recorded.get(name) != value
+                ]
+                cost = replace(cost, n_other_settings=n_answers, other_settings=", ".join(differences))
+    return cost
+
+
+def _count_answers(store: Store, row_keys: Iterator[RowKey]) -> int:
+    """Count the trials with a stored answer."""
+    n_answers = 0
+    while chunk := [key for _, key in islice(row_keys, CHUNK)]:
+        answers = store.answers(list(dict.fromkeys(chunk)))
+        n_answers += sum(key in answers for key in chunk)
+    return n_answers
 
 
 class _RemainingRequests(NamedTuple):
@@ -381,6 +447,9 @@ def _sum_costs(costs: list[Cost]) -> Cost:
         pace="; then ".join(cost.pace for cost in costs_of_calls),
         stored=sum(cost.stored for cost in costs),
         usd_left=_sum_remaining(costs),
+        n_shared=sum(cost.n_shared for cost in costs),
+        n_other_settings=sum(cost.n_other_settings for cost in costs),
+        other_settings="; ".join(dict.fromkeys(cost.other_settings for cost in costs if cost.other_settings)),
     )
 
 

@@ -29,7 +29,7 @@ from youden.stats.base.metrics import Metric
 from youden.stats.base.pair_chunks import PairChunk
 from youden.stats.trials.agent_rates import AgentRates
 from youden.stats.trials.best_selection import Choice, select_best
-from youden.stats.trials.comparisons import Differences, agent_components, pairwise_differences
+from youden.stats.trials.comparisons import Differences, agent_components, pairwise_differences, sort_best_first
 from youden.stats.trials.trial_errors import TrialMeans, trial_means, unknown_covariance
 from youden.types import PAIRED, Plan, Verdicts
 from youden.types.cells import CellIndex
@@ -579,7 +579,7 @@ def describe_selection(selection: Choice, ability: Floats, agent_ids: Sequence[s
     by_probability = np.argsort(-selection.p_best, kind="stable").tolist()
     p_best = {agent_ids[agent]: float(selection.p_best[agent]) for agent in by_probability}
 
-    by_ability = np.argsort(-ability, kind="stable").tolist()
+    by_ability = sort_best_first(ability).tolist()
     not_selected = [agent for agent in by_ability if agent not in selection.agents]
     described_agents = (*selection.agents, *not_selected[:1])
     abilities = {agent_ids[agent]: float(ability[agent]) for agent in described_agents}
@@ -680,4 +680,4 @@ def build_ranking_table(
             columns[name] = None if abilities.counts is None else getattr(abilities.counts, name)
 
     table = pd.DataFrame({**columns, "target": abilities.target})
-    return table.sort_values("ability", ascending=False, kind="stable", na_position="last", ignore_index=True)
+    return table.iloc[sort_best_first(abilities.ability)].reset_index(drop=True)

@@ -144,8 +144,8 @@ ALPHA = 0.05
 _JUDGE_ALPHA = 0.01
 """Significance level of judge drift. A change of .1 is then detected in about 98% of extensions by 900 calls."""
 POOL_WIDE_MESSAGE = (
-    "This judge makes no calls and weights words by the whole pool, so all trials were answered again: 'before' refers to its "
-    "present answers to the earlier trials."
+    "This judge makes no calls, and its answers may depend on the whole pool, so all trials were answered again: 'before' refers "
+    "to its present answers to the earlier trials."
 )
 _MAX_NAMED = 5
 

@@ -66,7 +66,7 @@ def fit_run(
     # check the settings before anything is written
     asks_preference = judged is not None and judged.plan.question == "preference"
     if asks_preference:
-        check_preference_settings(settings)
+        check_preference_settings(settings, rates=rates)
     check_partner_rules(settings.rules, pool.agent_ids)
     judge = {} if judged is None else judged.verdicts.metadata.judge
     check_target(settings.target, judge.get("judges"), str(judge.get("name", "no judge")))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -16,14 +16,15 @@ from typing import Protocol
 from youden.data.folder.run_config import RunConfig
 from youden.data.folder.run_files import PoolSummary
 from youden.data.folder.run_folder import RunFolder
-from youden.errors import IncompleteRunError, TooManyMissingError
+from youden.errors import IncompleteRunError, TooManyMissingError, YoudenError
 from youden.judging.call.budget import Budget
 from youden.judging.config.judge_files import JudgeConfig, load_judge_of_run
 from youden.judging.estimate import estimate
 from youden.judging.scheduler.options import JudgingOptions, calibration_account
 from youden.judging.scheduler.progress_log import ProgressLog
 from youden.judging.scheduler.shutdown import check_answered, run_until_stopped
-from youden.judging.store.answers import load_backend_class
+from youden.judging.store.answers import load_backend_class, open_store_of_folder
+from youden.judging.store.contract import Payment
 from youden.judging.store.worker_group import SharedBudget, WorkerGroup, coordinate_run
 from youden.pipeline.alternative_rankings import check_partner_rules
 from youden.pipeline.fitted_run import check_target
@@ -38,6 +39,7 @@ from youden.pipeline.verdicts import query_judge
 from youden.protocol.blocks import get_extensions
 from youden.types import Plan, Pool, Verdicts
 from youden.types.planning import Cost
+from youden.types.pool import or_none
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,6 +142,7 @@ def plan_run(config: RunConfig, *, batched: bool = False, pools: Sequence[Pool] 
 
     folder.cache_pool(plan.pool, config)
     cost = estimate(plan, judge, store=config.store_location, keys=get_hash_reader(folder))
+    cost = replace(cost, usd_spent=_read_usd_spent(config, judge))
     summary = PoolSummary.from_pool(plan.pool, source=str(config.pool))
     planned = PlannedRun(with_resolved_defaults(config, plan), folder, plan, judge, cost, summary)
     has_earlier_answers = folder.is_judged and folder.read_judged_plan_digest() != plan.digest
@@ -327,6 +330,28 @@ def get_cost_account(config: RunConfig, *, calibrating: bool = False) -> str:
     """
     account = _get_path_relative_to_store(config)
     return calibration_account(account) if calibrating else account
+
+
+def _read_usd_spent(config: RunConfig, judge: JudgeConfig) -> float | None:
+    """Return the cost in USD of all commands on a run, calibrations included; None if a price is unknown.
+
+    It is the sum of the run's cost accounts in the store, or the cost in fit.json if that is larger because the folder was
+    renamed or copied. A store that cannot be read is ignored.
+    """
+    if not judge.stores_new_answers:
+        return 0.0
+    payments: list[Payment] = []
+    with suppress(YoudenError), open_store_of_folder(config.store_location) as store:
+        for calibrating in (False, True):
+            payments += store.read_payments(get_cost_account(config, calibrating=calibrating)).values()
+    usd_booked = sum(payment.usd for payment in payments)
+    usd_fitted = 0.0
+    folder = RunFolder(config.folder)
+    if folder.has("fit.json"):
+        with suppress(YoudenError):
+            calls = folder.read_facts().calls
+            usd_fitted = (calls and calls.usd) or 0.0
+    return or_none(max(usd_booked, usd_fitted))  # NaN if `usd_booked` is
 
 
 def _get_path_relative_to_store(config: RunConfig) -> str:

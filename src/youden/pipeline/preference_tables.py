@@ -18,7 +18,7 @@ from youden.data.folder.run_config import FitSettings
 from youden.data.folder.run_files import PoolSummary
 from youden.data.folder.run_folder import JudgedFiles, RunFolder
 from youden.data.folder.trial_tables import open_verdict_chunks
-from youden.engines.block_sums import CallCounts
+from youden.engines.block_sums import CallCounts, PairSums
 from youden.engines.trial_blocks import Rows, open_trials_by_item
 from youden.errors import ConfigError, YoudenError
 from youden.pipeline.abilities import EstimationRequest, build_ranking_table, make_no_answers_error
@@ -29,6 +29,7 @@ from youden.pipeline.preference_ranking import summarize_preferences
 from youden.pipeline.ranking import estimate_or_fit
 from youden.pipeline.text_length import MAX_TRIALS, read_answer_lengths
 from youden.types import Finding
+from youden.types.arguments import check_unused
 from youden.types.facts import PartialFacts, RunFacts
 
 
@@ -39,8 +40,9 @@ class PreferenceResult(NamedTuple):
     facts: RunFacts
 
 
-def check_preference_settings(settings: FitSettings) -> None:
-    """Raise ConfigError [question-option] if settings of a fit do not exist for preferences."""
+def check_preference_settings(settings: FitSettings, *, rates: bool) -> None:
+    """Raise ConfigError [question-option] or [option-unused] if settings of a fit do not exist for preferences."""
+    check_unused("A run that asks for preferences", families=settings.rules.families, rates=rates)
     if settings.target != "items-like-these" or settings.rules.ranked_by != "plain":
         raise ConfigError(
             f"A run that asks for preferences has only the plain ranking for items like these: got target "
@@ -55,8 +57,8 @@ def fit_preference_run(
     """Fit a run that asks for preferences, and write its tables.
 
     `judged` holds the plan without trials and the table of the verdicts, and `clones` the findings about agents that give the
-    same responses. Writes ranking.csv, items.csv, fit.json,
-    signature.json and ranking.json.
+    same responses. Writes ranking.csv, pairs.parquet,
+    items.csv, fit.json, signature.json and ranking.json.
 
     Raises RunFolderError if a file is damaged, StatisticsError [trial-none] or [cluster-agents] if there are too few answers.
     """
@@ -130,8 +132,10 @@ def fit_preference_run(
     run_description["answers"] = answers_digest[:12]
 
     table = build_ranking_table(abilities, plan.agent_ids, differences=differences, groups=pool.groups)
+    pairs = PairSums(len(plan.agent_ids), own_rates=False).to_pairs(differences, abilities.ability)
     with folder.replace_fit_files() as fit_folder:
         fit_folder.write_ranking(table)
+        fit_folder.write_pairs(pairs, agents=plan.agent_ids)
         fit_folder.write_items(_build_item_table(preferences, plan.item_ids))
         fit_folder.write_facts(run_facts)
         fit_folder.write_signature(sign_fit(run_facts, run_description))

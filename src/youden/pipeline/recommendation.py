@@ -146,7 +146,11 @@ def recommend(
     if not signal.discriminates:
         return recommend_no_agent(signal.judge_reason, signal.judge_remedy)
     if choice is None:
-        return recommend_no_agent("some agents cannot be compared with the leader", "Add comparisons that link them.")
+        reason = (
+            "some agents cannot be compared with the leader, because they have no answers, or answers on one item only, or "
+            "because no comparison links them"
+        )
+        return recommend_no_agent(reason, "Add comparisons on more items, or remove these agents.")
     if not signal.separates_agents:
         reason = f"the abilities vary by no more than their sampling error (p = {signal.p_equal_abilities or 0:.2g})"
         bound = _format_regret_bound(choice)
@@ -411,9 +415,8 @@ def recommend_by_labels(by_agreement: Recommendation, quality: QualityFacts) -> 
     """
     best = quality.agents[0]
     interval = format_with_interval(best.quality or 0.0, best.low, best.high)
-    estimate = (
-        f"{best.agent} has the highest quality, {interval}, estimated from {format_count(quality.n_labels, 'label')}"
-    )
+    n_labels = format_count(quality.n_labels, "label")
+    estimate = f"{best.agent} has the highest quality, {interval}{quality.tie}, estimated from {n_labels}"
     candidates = find_candidates_by_labels(quality)
 
     reason = ""

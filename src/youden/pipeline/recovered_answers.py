@@ -19,7 +19,7 @@ from youden.judging.config.judge_files import JudgeConfig
 from youden.judging.question.questions import RowKey
 from youden.judging.store.answers import open_store
 from youden.pipeline.request_hashes import get_hash_reader
-from youden.protocol.independent import select_trials
+from youden.protocol.independent import match_trials, select_trials
 from youden.text.printable import redact_location
 from youden.types import Finding, Plan, Verdicts
 from youden.types.pool import Ids, Json, Positions
@@ -84,7 +84,7 @@ def keep_saved_costs(verdicts: Verdicts, folder: RunFolder, judge: JudgeConfig) 
     folder : RunFolder
         Folder of the run, with its earlier verdicts.
     judge : JudgeConfig
-        Judge of the run; a jury's answers have no request hash, so their costs are not changed.
+        Judge of the run. The answers of a jury have no request hash, so they are matched by trial.
 
     Returns
     -------
@@ -92,19 +92,23 @@ def keep_saved_costs(verdicts: Verdicts, folder: RunFolder, judge: JudgeConfig) 
         `verdicts` with the saved cost, tokens and duration of each request whose cost is 0 in `verdicts` but not in the folder,
         and with the saved cost of the calibration if that of `verdicts` is 0.
     """
-    saved = None if judge.judges else _read_reusable_verdicts(folder, judge)
-    if saved is None or saved.usd is None or saved.request_hash is None:
-        return verdicts
-    if verdicts.usd is None or verdicts.request_hash is None:
+    saved = _read_saved_verdicts(folder, judge)
+    if saved is None or saved.usd is None or verdicts.usd is None:
         return verdicts
 
-    # the cost of a request is in the first trial that needs its answer
-    distinct_hashes, first_rows = np.unique(verdicts.request_hash, return_index=True)
     saved_rows = np.flatnonzero(saved.usd > 0)
-    saved_hashes = saved.request_hash[saved_rows]
-    positions = np.searchsorted(distinct_hashes, saved_hashes).clip(max=len(distinct_hashes) - 1)
-    rows = first_rows[positions]
-    is_lost = (distinct_hashes[positions] == saved_hashes) & (verdicts.usd[rows] == 0)
+    if judge.judges:
+        rows = match_trials(saved.plan, verdicts.plan)[saved_rows]
+        is_lost = (rows >= 0) & (verdicts.usd[rows] == 0)
+    elif saved.request_hash is None or verdicts.request_hash is None:
+        return verdicts
+    else:
+        # the cost of a request is in the first trial that needs its answer
+        distinct_hashes, first_rows = np.unique(verdicts.request_hash, return_index=True)
+        saved_hashes = saved.request_hash[saved_rows]
+        positions = np.searchsorted(distinct_hashes, saved_hashes).clip(max=len(distinct_hashes) - 1)
+        rows = first_rows[positions]
+        is_lost = (distinct_hashes[positions] == saved_hashes) & (verdicts.usd[rows] == 0)
     usd_calibration = saved.usd_calibration if verdicts.usd_calibration == 0 else verdicts.usd_calibration
     if not is_lost.any():
         return replace(verdicts, usd_calibration=usd_calibration)
@@ -149,21 +153,26 @@ def _judge_or_reuse(
 def _read_reusable_verdicts(folder: RunFolder, judge: JudgeConfig) -> Verdicts | None:
     """Read the verdicts in a run's folder if their answers can be reused; None if they cannot.
 
-    The verdicts must belong to the plan in the folder. The verdicts of a single judge must have request hashes. The verdicts of a
-    jury must have a vote of every judge on every trial.
+    The verdicts of a single judge must have request hashes, and those of a jury a vote of every judge on every trial.
     """
-    if not (judge.stores_new_answers and folder.has("verdicts.parquet") and folder.has("plan.parquet")):
+    verdicts = _read_saved_verdicts(folder, judge)
+    if verdicts is None:
         return None
-    plan = folder.read_plan()
-    if folder.read_judged_plan_digest() != plan.digest:
-        return None
-
-    verdicts = folder.read_verdicts(plan)
     if judge.judges:
         is_reusable = verdicts.votes is not None and not np.isnan(verdicts.votes).any()
     else:
         is_reusable = verdicts.request_hash is not None
     return verdicts if is_reusable else None
+
+
+def _read_saved_verdicts(folder: RunFolder, judge: JudgeConfig) -> Verdicts | None:
+    """Read the verdicts in a run's folder; None if there are none, or if they do not belong to the plan in the folder."""
+    if not (judge.stores_new_answers and folder.has("verdicts.parquet") and folder.has("plan.parquet")):
+        return None
+    plan = folder.read_plan()
+    if folder.read_judged_plan_digest() != plan.digest:
+        return None
+    return folder.read_verdicts(plan)
 
 
 def _has_any_answer(path: str, row_keys_by_judge: Iterable[Iterator[RowKey]]) -> bool:

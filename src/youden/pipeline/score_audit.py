@@ -31,7 +31,7 @@ from youden.stats.additive.score_means import (
 )
 from youden.stats.base.clusters import MIN_ITEMS, CentredCovariance
 from youden.stats.trials.agent_rates import AgentRates
-from youden.stats.trials.comparisons import Differences, describe_components
+from youden.stats.trials.comparisons import Differences, describe_components, sort_best_first
 from youden.streams import standalone_stream
 from youden.text.sentences import format_count
 from youden.types import Finding
@@ -268,7 +268,7 @@ def audit(
 
     # ranking, with intervals of the means instead of the distances from the average model
     ids = scores.model_ids
-    best_first = np.argsort(-abilities.ability, kind="stable")
+    best_first = sort_best_first(abilities.ability)
     ranking = build_ranking_table(abilities, ids, differences=differences)
     ranking["low"] = scores.low + unit * means.low[best_first]
     ranking["high"] = scores.low + unit * means.high[best_first]
@@ -463,6 +463,11 @@ def _recommend_models(best: str | None, choice: ChoiceFacts | None, incomparable
     if best is not None:
         text = f"Recommended: {best} has a significantly higher mean score than every other model."
         return Recommendation("recommended", (best,), text, decided_by="scores")
+
+    if not choice.candidates:
+        ruled_out = f"Every other model is ruled out as the best ({choice.level:.0%} confidence)"
+        text = f"Recommended: {choice.agents[0]}. {ruled_out}, although not every difference is significant."
+        return Recommendation("recommended", choice.agents, text, decided_by="scores")
 
     candidates = (*choice.agents, *choice.candidates)
     names = _list_first_names(candidates)

@@ -54,7 +54,7 @@ def estimate_self_abilities(trials: TrialsByItem, request: EstimationRequest) ->
     """
     check_self_target(request.target)
     n_agents = trials.plan.n_agents
-    self_consistency = _estimate_from_self_trials(trials)
+    self_consistency = estimate_from_self_trials(trials)
     return Abilities(
         ability=self_consistency.value,
         covariance=self_consistency.covariance,
@@ -67,8 +67,8 @@ def estimate_self_abilities(trials: TrialsByItem, request: EstimationRequest) ->
     )
 
 
-def _estimate_from_self_trials(trials: TrialsByItem) -> SelfConsistency:
-    """Estimate J = TPR − FPR of each agent from the self-trials of a run."""
+def estimate_from_self_trials(trials: TrialsByItem) -> SelfConsistency:
+    """Estimate the self-consistency J = TPR − FPR of each agent from the self-trials of a run."""
     self_trials = trials.read_self_trials()
     return estimate_self_consistency(
         self_trials["first"],
@@ -92,7 +92,7 @@ def tabulate_self_consistency(trials: TrialsByItem) -> pd.DataFrame:
     index = pd.Index(trials.plan.agent_ids, name="agent")
     if trials.plan.is_self_plan or not trials.has_self_trials:
         return pd.DataFrame(index=index)
-    self_consistency = _estimate_from_self_trials(trials)
+    self_consistency = estimate_from_self_trials(trials)
     half_width = self_consistency.covariance.half_width(LEVEL)
     interval_columns = {
         "self_consistency": self_consistency.value,

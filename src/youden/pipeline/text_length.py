@@ -30,7 +30,7 @@ MAX_CORRELATION, ALPHA = 0.7, 0.01
 """A run warns if |ρ| (Spearman) of ability and mean length is at least MAX_CORRELATION and significant at ALPHA. The
 size alone is not enough: if there is no relation, |ρ| still reaches .7 in a quarter of the pools of five agents."""
 MAX_SHARE = 0.5
-"""A run warns if text length explains at least this share of the variance of answers. The judge `lexical` reaches .3 on
+"""A run warns if text length explains at least this share of the variance of answers. The judge `lexical` reaches .1 on
 datasets/field-notes; a judge that compares nothing but lengths reaches .75 to .95 (`benchmarks/no_signal.py`)."""
 MAX_TRIALS = 2_000_000
 """Number of trials above which answers are not compared with the texts."""

@@ -50,12 +50,7 @@ def build_variance_table(variance: VarianceFacts) -> Table:
         the confidence intervals of the abilities are computed. The last column states how doubling the sample, for example the
         number of items, would change the width of these intervals. It is a factor: "× 0.80" means 20% narrower.
     """
-    interval_variances = [
-        component.ability_variance.value
-        for component in variance.components
-        if component.ability_variance is not None and component.in_interval
-    ]
-    total = sum(interval_variances) or 1.0
+    total = sum(_get_variance(component) for component in variance.components if component.in_interval) or 1.0
 
     table_rows = [_format_component(component, total) for component in variance.components]
     number_headers = ["SD in an ability", "95%", "share", "interval if doubled"]

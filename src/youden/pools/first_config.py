@@ -28,7 +28,7 @@ from youden.data.importers.output_folder import check_output_folder, write_impor
 from youden.data.importers.pool_joiner import COPIED_RESPONSE, ImportedPool
 from youden.data.importers.recognized_files import recognize_format
 from youden.data.importers.table_import import read_table
-from youden.data.pools.pool_reader import AGENTS_SPEC, RESPONSES, read_pool, write_pool
+from youden.data.pools.pool_reader import AGENTS_SPEC, RESPONSES, locate_pool, read_pool, write_pool
 from youden.errors import ConfigError, PoolError
 from youden.judging.config.judge_files import load_judge_config
 from youden.judging.config.judge_paths import find_local_judge, report_hidden_judge
@@ -47,6 +47,7 @@ from youden.run_keys import Key
 from youden.text.printable import format_command
 from youden.text.sentences import format_count, format_responses
 from youden.types import Finding, Pool
+from youden.types.arguments import check_unused
 
 ONLINE_JUDGE, OFFLINE_JUDGE = "gpt-4o-mini", "lexical"
 SCHEMA_DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -159,6 +160,8 @@ def _import_if_needed(
         imported = read_table([source], columns=columns, exact=False, previous_pool=known_pool)
         _check_can_be_ranked(imported, source, pool_path, "table")
         return imported
+    locate_pool(source)  # an error if there is no such pool
+    check_unused(f"The pool {source}", column=columns)
     return None
 
 
@@ -284,7 +287,9 @@ def _update_pool(
     is_judged = run.is_judged and run.has("plan.parquet")
     pool = run.read_judged_pool() if is_judged else read_pool(config.pool, empty=config.empty)
     imported = None
-    if config_pool != source.resolve():
+    if config_pool == source.resolve():
+        check_unused(f"The pool {source}", column=columns)
+    else:
         imported = _import_if_needed(source, pool_path, columns=columns, known_pool=pool)
     if imported is not None:
         report(imported)
@@ -364,7 +369,7 @@ def write_first_config(
         If the files cannot be imported.
     ConfigError
         [init-suffix]: if the name of the config does not end in .yaml or .yml. [init-exists]: if the config exists, and
-        either has another pool or `judge` was passed.
+        either has another pool or `judge` was passed. [option-unused]: if `columns` are set and the source is a pool.
     PlanError
         If the pool cannot be ranked.
     """

@@ -265,7 +265,8 @@ def add_calls(
         Plan to extend.
     calls : int
         Number of calls to add, of both trial types. They are all paired if the plan was requested with a number of
-        independent trials, or if calls cost nothing.
+        independent trials, or if calls cost nothing. If no paired comparison is left, and the plan pools independent trials, they
+        are all independent.
     focus : tuple of int, default ()
         Positions of the agents to compare with anchors; () for blocks of all agents.
     top : int, optional
@@ -647,7 +648,8 @@ class _PlanExtender:
 
         The plan refers to the whole pool, with the added agents or items. It gets a note with the numbers of new trials. If the
         drawn trials are at least one block fewer than requested, the note also states this. The number of independent trials
-        follows from the number of the paired ones (`draw_independent_trials`).
+        follows from the number of the paired ones (`draw_independent_trials`). If calls for all agents are added and no paired
+        trial is left, all calls are independent trials.
 
         kind : what is added: "agents", "items", "repeats" or "calls"
         drawn : tables of paired trials
@@ -660,10 +662,15 @@ class _PlanExtender:
         """
         plan, pool = self.plan, self.pool
         paired = Trials.concat(drawn)
-        if len(paired) == 0:
+        if len(paired) > 0:
+            independent = self.draw_independent_trials(paired, scored)
+        else:
+            independent = self._draw_independent_alone(kind, calls, scored)
+        added = Trials.concat([paired, independent])
+        if len(added) == 0:
             problem = (
-                "No paired comparison is left: all blocks of this plan are judged already. Add items or agents, or set an agent "
-                f"to focus on, which may have pairs that were not compared.{self._describe_independent_remedy()}"
+                "No comparison is left: all blocks of this plan are judged already. Add items or agents, or set an agent "
+                "to focus on, which may have pairs that were not compared."
             )
             if kind == "calls" and scored:
                 others = ", or add calls without agents to focus on" if has_blocks_in_first_plan(self.plan) else ""
@@ -671,11 +678,9 @@ class _PlanExtender:
                     f"No comparison of these agents with those of the first plan is left. Add items or agents{others}."
                 )
             raise PlanError(problem, slug="extend-exhausted")
-        independent = self.draw_independent_trials(paired, scored)
         focus = scored if kind == "calls" else ()
         step = Extension(kind, pool.n_agents, pool.n_items, pool.digest, calls, focus, *search)
         extensions = replace(self.extensions, steps=(*self.extensions.steps, step))
-        added = Trials.concat([paired, independent])
         step_number = np.full(len(added), len(extensions.steps), dtype=np.int32)
 
         holdout = np.zeros_like(self.train)
@@ -693,16 +698,6 @@ class _PlanExtender:
             note += f" of {n_requested:,}, because no more are left"
         longer = with_added_trials(plan_of_pool, replace(added, step=step_number))
         return replace(longer, extensions=extensions, notes=(*plan.notes, note))
-
-    def _describe_independent_remedy(self) -> str:
-        """Describe how to add independent trials if no paired comparison is left; empty if the plan does not pool them."""
-        n_independent = int((self.plan.trial_type == INDEPENDENT).sum())
-        if self.plan.independent != "pooled" or not n_independent:
-            return ""
-        return (
-            f" Or run a new config of this pool with `calls: 100%` and `independent: pooled:{4 * n_independent}`, which halves "
-            "the standard errors of the false-positive rates and reuses the stored answers."
-        )
 
     def get_max_block_size(self, scored: tuple[int, ...]) -> int:
         """Return the largest possible number of paired calls in a block of the `scored` agents; () for all agents."""
@@ -733,28 +728,42 @@ class _PlanExtender:
         return self._draw_linking_independent(scored, n_for_paired + n_for_new_agents)
 
     def _draw_pooled_for_all_agents(self, paired: Trials) -> Trials:
-        """Draw pooled independent trials, of random agents and items, for all agents of the run.
-
-        The anchors (the agents of the first plan) are compared with each other. Each group of agents that joined later is
-        compared with the anchors. The anchors and the groups get independent trials in proportion to their new paired trials. The
-        number is rounded down, so that all agents of a group get the same number.
-
-        paired : new paired trials, at least one
-        """
+        """Draw pooled independent trials for all agents of the run, in proportion to their new paired trials, at least one."""
         n_independent = count_added_independent(self.plan, len(paired), n_scored=self.pool.n_agents)
 
         # a fraction is exact, so that rounding down does not depend on floating-point errors
         independent_per_paired = Fraction(n_independent, len(paired))
 
         # paired trials with the role MAIN compare two anchors
-        n_anchors = self.extensions.anchors
         n_paired_of_anchors = int((paired.role == MAIN).sum())
-        n_per_anchor = floor(independent_per_paired * n_paired_of_anchors / n_anchors)
-        drawn = [self._draw_pooled_for_anchors(n_per_anchor * n_anchors)]
-
+        n_per_anchor = floor(independent_per_paired * n_paired_of_anchors / self.extensions.anchors)
+        n_per_joined = []
         for group in self.extensions.joined:
             n_paired_of_group = int(_has_any_agent(paired, group).sum())
-            n_per_agent = floor(independent_per_paired * n_paired_of_group / len(group))
+            n_per_joined.append(floor(independent_per_paired * n_paired_of_group / len(group)))
+        return self._draw_pooled(n_per_anchor, n_per_joined)
+
+    def _draw_independent_alone(self, kind: ExtensionKind, calls: int | None, scored: tuple[int, ...]) -> Trials:
+        """Draw independent trials for an extension by calls that has no paired trial left; none if the plan does not pool any."""
+        has_pooled = self.plan.independent == "pooled" and (self.plan.trial_type == INDEPENDENT).any()
+        if kind != "calls" or scored or calls is None or not has_pooled:
+            return Trials.concat([])
+
+        # as many as in blocks: a trial of two anchors counts for both, a trial of an agent that joined only for this agent
+        n_passes = calls // self.get_max_block_size(scored=())
+        return self._draw_pooled(n_passes, [2 * n_passes] * len(self.extensions.joined))
+
+    def _draw_pooled(self, n_per_anchor: int, n_per_joined: list[int]) -> Trials:
+        """Draw pooled independent trials, of random agents and items, for all agents of the run.
+
+        The anchors (the agents of the first plan) are compared with each other. Each group of agents that joined later is
+        compared with the anchors.
+
+        n_per_anchor, n_per_joined : number of trials per anchor, and per agent of each group that joined
+        """
+        n_anchors = self.extensions.anchors
+        drawn = [self._draw_pooled_for_anchors(n_per_anchor * n_anchors)]
+        for group, n_per_agent in zip(self.extensions.joined, n_per_joined, strict=True):
             drawn.append(self._draw_linking_independent(group, n_per_agent * len(group)))
         return Trials.concat(drawn)
 

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
     PoolLike = Pool | PathOrText | pd.DataFrame
 
+_JUDGE_REMEDY = "Pass the name of a judge, or the path of its .yaml file."
+
 
 def run(
     pool: PoolLike,
@@ -129,10 +131,10 @@ def _check_arguments(out: PathOrText, labels: PathOrText | None, judge: object) 
 
     out : folder of the run
     labels : table of labels, or None
-    judge : anything but a function; a function can only be passed to `youden.judge`
+    judge : name, path or mapping; a function can only be passed to `youden.judge`
 
     Raises ConfigError [argument-type] if a path has a wrong type, [run-out] if `out` is an empty path, and
-    [judge-config] if the judge is a function.
+    [judge-config] if the judge has another type, such as a function.
     """
     check_argument("out", out, str | PathLike, "Pass the folder of the run.")
     if fspath(out) == "":
@@ -140,10 +142,11 @@ def _check_arguments(out: PathOrText, labels: PathOrText | None, judge: object) 
 
     check_argument("labels", labels, str | PathLike | None, "Pass the path of a table of labels.")
 
-    if callable(judge):
+    if not isinstance(judge, str | PathLike | Mapping):
         raise ConfigError(
-            f"youden.run takes no function as a judge: got {judge!r}. Pass the function to youden.judge, with a plan of "
-            "youden.make_plan.",
+            "`judge` must be a name, a path or a mapping, which the folder of the run can record: got "
+            f"{repr(judge)[:60]}. Rank by a function with `youden.rank(youden.judge(plan, judge=function))`, or register it "
+            "(docs/how-to/own-judge.md).",
             slug="judge-config",
         )
 
@@ -343,6 +346,7 @@ class Run(RunView):
         BudgetError, TooManyMissingError
             If `max_cost` is reached, or too many answers are missing. Answers are stored: repeat the call to resume.
         """
+        check_argument("judge", judge, str | PathLike | None, _JUDGE_REMEDY)
         self.folder.check_not_imported()
         self.folder.check_judged()
         limits = {"calls": calls, "half_width": half_width, "top": top, "max_regret": max_regret}
@@ -422,7 +426,7 @@ class Run(RunView):
         """
         from youden.workflows.rejudge import plan_rejudge
 
-        check_argument("judge", judge, str | PathLike, "Pass the name of a judge, or the path of its .yaml file.")
+        check_argument("judge", judge, str | PathLike, _JUDGE_REMEDY)
         overrides = {"calls": calls, "store": store, "seed": seed, "max_cost": max_cost, "max_missing": max_missing}
         changes = {key: _to_plain(value) for key, value in overrides.items() if value is not None}
         if out is not None:
@@ -484,12 +488,13 @@ class Run(RunView):
         from youden.workflows.planned_stress import plan_stress
         from youden.workflows.stress import stress
 
+        check_argument("judge", judge, str | PathLike | None, _JUDGE_REMEDY)
         with _sending_requests(progress=progress) as judging_options:
             planned = plan_stress(
                 self.path,
                 attacks=[attacks] if isinstance(attacks, str) else attacks,
                 base_agent=base_agent,
-                judge=judge,
+                judge=_to_plain(judge),
                 max_cost=max_cost,
                 store=store,
                 seed=seed,

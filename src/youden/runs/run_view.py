@@ -167,6 +167,27 @@ class RunView:
         )
         return table
 
+    @property
+    def differences(self) -> pd.DataFrame:
+        """Differences of abilities as a DataFrame with one row per ordered pair of agents.
+
+        It has these columns of pairs.parquet, which are NaN for agents that cannot be compared:
+
+        - `first`, `second`: ids of the agents.
+        - `difference`, `half_width`: ability of the first agent minus that of the second, and the half-width of the 95% interval
+          of this difference, for this pair alone.
+        - `significantly_better`: 1 if this interval is above 0, else 0.
+        - `p_holm`: p-value of the hypothesis that the first agent is not better, adjusted for all pairs by Holm's method.
+
+        The abilities are those of the plain ranking, also if the run is ranked by another rule.
+        """
+        import pandas as pd
+
+        self.folder.read_pairs()  # raises if the file is damaged, or belongs to another ranking
+        columns = ["first", "second", "difference", "half_width", "significantly_better", "p_holm"]
+        table = pd.read_parquet(self.folder.file("pairs.parquet"), columns=columns)
+        return table.astype({"first": str, "second": str})
+
     def fit(
         self,
         *,

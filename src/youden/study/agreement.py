@@ -451,7 +451,12 @@ def _describe_pair(pair: JudgeAgreement, units: str, target: Target) -> Iterator
         yield f"{names} gave the same yes or no on all {pair.n_units:,} {units} both answered: {meaning}."
 
     yield _describe_correlations(pair, pair.ranking, units)
-    if pair.max_rho is not None:
+    if pair.max_rho == 0:
+        yield (
+            "The abilities of at least one ranking vary by no more than their standard errors, so ρ cannot show that the judges "
+            "differ. More comparisons or items are needed."
+        )
+    elif pair.max_rho is not None:
         yield (
             f"By the standard errors of both rankings, two such runs of one judge would correlate with about "
             f"ρ = {pair.max_rho:.2f}: only a ρ clearly below that shows that the judges differ."

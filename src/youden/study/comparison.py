@@ -13,7 +13,7 @@ from youden.study.agreement import JudgesStudy, compare_judges
 from youden.study.instruments import InstrumentsStudy, compare_instruments
 from youden.study.judged_runs import MatchItems
 from youden.study.preference_judges import PreferenceJudgesStudy, compare_preference_runs
-from youden.types.arguments import check_argument
+from youden.types.arguments import check_argument, check_unused
 from youden.types.results import ScoreKind
 
 
@@ -27,7 +27,7 @@ def compare(
     """Compare the judges of two or more runs.
 
     Only agents and items that all runs have in common are compared. If one of two runs asks for preferences, the rankings are
-    compared; if both do, also their answers to the same trials. The other parameters have no effect on such a comparison.
+    compared; if both do, also their answers to the same trials. The other parameters are an error in such a comparison.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def compare(
         [compare-preferences] if a run asks for preferences, and there are not exactly two runs with at least 3 common agents.
     ConfigError
         [judges-few], [judges-pools], [judges-agents], [judges-items], [judges-number], [judges-trials] or
-        [judge-family] if the runs cannot be compared.
+        [judge-family] if the runs cannot be compared; [option-unused] if a parameter would have no effect.
     StatisticsError
         [scores-empty] if no cell is shared.
 
@@ -71,17 +71,26 @@ def compare(
         check_argument("runs", run, str | PathLike, "Pass the folder of each run, or what youden.run returns.")
     folders = [RunFolder(Path(run)) for run in runs]
     if any(folder.asks_preference for folder in folders):
-        return compare_with_preferences(folders)
+        return compare_with_preferences(folders, scores=scores, match=match, target=target, families=families)
     return compare_judges(folders, scores=scores, match=match, target=target, families=families)
 
 
-def compare_with_preferences(folders: Sequence[RunFolder]) -> PreferenceJudgesStudy | InstrumentsStudy:
+def compare_with_preferences(
+    folders: Sequence[RunFolder],
+    *,
+    scores: ScoreKind = "symmetric",
+    match: MatchItems = "id",
+    target: Target | None = None,
+    families: Mapping[str, str] | None = None,
+) -> PreferenceJudgesStudy | InstrumentsStudy:
     """Compare two runs, at least one of which asks for preferences.
 
     Parameters
     ----------
     folders : sequence of RunFolder
         Two fitted runs, in any order.
+    scores, match, target, families
+        Parameters of `compare`; another value than the default is an error.
 
     Returns
     -------
@@ -93,7 +102,12 @@ def compare_with_preferences(folders: Sequence[RunFolder]) -> PreferenceJudgesSt
     RunFolderError
         [compare-preferences]: if there are not exactly two runs, or if they have fewer than 3 agents in common. Errors with other
         slugs: if a file is missing or damaged.
+    ConfigError
+        [option-unused]: if a parameter would have no effect.
     """
+    other_target = target not in (None, "items-like-these")
+    is_set = {"scores": scores != "symmetric", "match": match != "id", "target": other_target, "families": families}
+    check_unused("A comparison with preferences", **is_set)
     if len(folders) != 2:
         raise RunFolderError(
             f"A comparison with preferences needs exactly two runs: got {len(folders)}. Pass one or two runs with `question: "

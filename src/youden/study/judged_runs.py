@@ -285,8 +285,8 @@ class AlignedRuns:
         self.target: Target = target or target_of_runs
         differences_by_run = [_compute_differences(run, self.agent_ids, self.target) for run in runs]
         self.significantly_better = np.stack([differences.significantly_better for differences in differences_by_run])
-        predicted = [[predict_rank_correlation(a, b) for b in differences_by_run] for a in differences_by_run]
-        self.max_rho = (np.array(predicted) + np.array(predicted).T) / 2
+        predicted = np.array([[predict_rank_correlation(a, b) for b in differences_by_run] for a in differences_by_run])
+        self.max_rho = np.sqrt(predicted * predicted.T)  # 0 if one of both is 0
         self.recommendations = tuple(run.recommendation for run in runs)
 
     def _resolve_judge_families(self, runs: Sequence[JudgedRun], families: Mapping[str, str]) -> list[str | None]:

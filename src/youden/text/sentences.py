@@ -256,11 +256,11 @@ def format_recognitions(*abilities: float) -> list[str]:
 
     Examples
     --------
-    >>> format_recognitions(0.614, 0.567), format_recognitions(0.6141, 0.6118), format_recognitions(0.5, 0.5)
+    >>> format_recognitions(0.614, 0.567), format_recognitions(0.6141, 0.6118), format_recognitions(0.5, 0.5 + 2e-16)
     (['61', '57'], ['61.4', '61.2'], ['50', '50'])
     """
     percentages = [100 * ability for ability in abilities]
-    n_distinct = len(set(abilities))
+    n_distinct = len({round(ability, 9) for ability in abilities})  # equal except for rounding errors
     for digits in range(_MAX_RECOGNITION_DIGITS + 1):
         rounded = [round(percentage, digits) + 0.0 for percentage in percentages]  # adding 0.0 converts −0.0 to 0.0
         if len(set(rounded)) >= n_distinct:

@@ -1,4 +1,4 @@
-"""Check the types of arguments of public functions, so that a wrong one is an error that states the remedy."""
+"""Check arguments and options, so that a wrong one is an error that states the remedy."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ def check_argument(name: str, value: object, expected: type | UnionType, remedy:
     >>> check_argument("baseline", "template", str, "Pass the id of an agent.")
     """
     if not isinstance(value, expected):
-        raise ConfigError(f"`{name}` has the wrong type: got {type(value).__name__}. {remedy}", slug="argument-type")
+        type_name = "DataFrame" if is_data_frame(value) else type(value).__name__  # a ranking is a subclass
+        raise ConfigError(f"`{name}` has the wrong type: got {type_name}. {remedy}", slug="argument-type")
 
 
 def is_data_frame(value: object) -> bool:
@@ -52,3 +53,20 @@ def describe_no_frame(value: object) -> str:
         return f"got {name}."
     package, _, _ = type(value).__module__.partition(".")
     return f"got {package}.{name}. Convert it by its method `to_pandas()`."
+
+
+def check_unused(user: str, **values: object) -> None:
+    """Raise ConfigError [option-unused] if options are set that have no effect.
+
+    Parameters
+    ----------
+    user : str
+        What does not use the options, as the subject of a sentence.
+    **values : object
+        Values of these options by name; false if an option is not set.
+    """
+    names = [name for name, value in values.items() if value]
+    if names:
+        raise ConfigError(
+            f"{user} does not use these options: got {', '.join(names)}. Remove them.", slug="option-unused"
+        )

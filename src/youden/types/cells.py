@@ -35,6 +35,12 @@ class Pairs(ReadOnly):
     """float (n_agents, n_agents), number of answers in `mean`."""
     significantly_better: Floats
     """float (n_agents, n_agents), 1 if the agent of the row is significantly better than that of the column, else 0."""
+    difference: Floats
+    """float (n_agents, n_agents), ability of the agent of the row minus that of the agent of the column."""
+    half_width: Floats
+    """float (n_agents, n_agents), half-width of the 95% interval of `difference`."""
+    p_holm: Floats
+    """float (n_agents, n_agents), p-value of `difference`, as in `Differences.p_holm`."""
     ability: Floats
     """float (n_agents,), abilities of the additive fit, which predicts scores of cells; NaN for an agent without
     a score."""

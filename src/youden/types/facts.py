@@ -99,7 +99,11 @@ class RankingRow:
         int, Meaning("worst rank of the simultaneous 95% rank interval", alternative=True)
     ]
     n_trials: Annotated[
-        int, Meaning("number of answered paired trials from which its ability is estimated", heading="trials")
+        int,
+        Meaning(
+            "number of answered paired trials from which its ability is estimated; a trial counts for both agents",
+            heading="trials",
+        ),
     ]
     std_error: Annotated[
         float | None, Meaning("standard error of the distance from the average ability", alternative=True)
@@ -247,6 +251,8 @@ class CallFacts:
     """Number of answers from the store that were not requested by this run, but by its calibration or another run."""
     usd_calibration: float | None = 0.0
     """Part of `usd` that the calibration of the run paid for answers that are used here."""
+    n_shared: int = 0
+    """Number of answers that came with the request of another trial, because both trials show the same two texts."""
     n_pending: int = 0
     """Number of trials without an outcome so far; 0 unless the run is unfinished."""
     n_self: int = 0

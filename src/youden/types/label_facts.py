@@ -200,3 +200,11 @@ class QualityFacts:
     """One row per agent, best first."""
     notes: tuple[str, ...] = ()
     """Remarks, such as on labelled agents that are not in the run."""
+
+    @property
+    def tie(self) -> str:
+        """Remark on the other agents that have the highest quality, in parentheses after a space; empty if there are none."""
+        n_others = sum(row.rank == 1 for row in self.agents) - 1
+        if n_others < 1:
+            return ""
+        return " (1 other agent has the same)" if n_others == 1 else f" ({n_others} other agents have the same)"

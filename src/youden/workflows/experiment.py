@@ -130,7 +130,7 @@ def make_pool_config(source: Path, changes: Mapping[str, Json], usual_store: str
 
 
 class ExperimentResult(NamedTuple):
-    """Answers to an experiment, and the USD spent on it in this process."""
+    """Answers to an experiment, and the USD booked for it in this process."""
 
     result: Verdicts
     usd: float
@@ -168,11 +168,11 @@ def make_experiment_runner(
     budget = Budget(max_cost)
 
     def run_experiment(experiment: Experiment) -> ExperimentResult:
-        spent_before = budget.spent
+        booked_before = budget.booked
         request = query_judge(
             experiment.plan, judge=experiment.judge, store=experiment.store, options=shared_options, budget=budget
         )
         verdicts = run_until_stopped(request)
-        return ExperimentResult(verdicts, budget.spent - spent_before)
+        return ExperimentResult(verdicts, budget.booked - booked_before)
 
     return run_experiment

@@ -136,10 +136,13 @@ def _make_width_error(components: AgentVariances, width: float, *, fraction: flo
     fraction : fraction of the agents, in (0, 1], that must reach it
     plan : plan of the run
     """
-    problem = f"± {width:g} cannot be reached on {plan.n_items:,} items with any number of calls"
+    problem = f"± {width:g} cannot be reached on {plan.n_items:,} items with all paired comparisons"
     n_items = find_min_items(components, width, fraction=fraction, n_agents=plan.n_agents)
     if n_items is None:
-        message = f"{problem}. Set a larger half-width: no number of items gives this one."
+        message = (
+            f"{problem}, nor with more items, because of the errors of the false-positive rates. Set a larger half-width, or add "
+            "calls: after all paired comparisons, `youden extend calls` adds independent ones."
+        )
     else:
         message = f"{problem}: about {n_items:,} such items are needed. Add items first, or set a larger half-width."
     return ConfigError(message, slug="extend-width")

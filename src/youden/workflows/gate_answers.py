@@ -25,7 +25,7 @@ from youden.pipeline.fitted_run import check_fit
 from youden.pipeline.multi_judge import is_training_answer
 from youden.pipeline.preference_abilities import collect_preferences
 from youden.pipeline.ranking import trial_abilities_from_verdicts
-from youden.pipeline.self_consistency import METHOD
+from youden.pipeline.self_consistency import METHOD, estimate_from_self_trials
 from youden.protocol.blocks import get_extensions, has_blocks_in_first_plan
 from youden.protocol.pooled_trials import (
     adds_independent,
@@ -41,6 +41,7 @@ from youden.stats.base.pair_chunks import ChunkSource, InfluenceChunk
 from youden.stats.trials.agent_rates import AgentRates
 from youden.stats.trials.noninferiority import ConservativeDifference, estimate_difference
 from youden.stats.trials.preferences import PreferenceFit, fit_preferences
+from youden.stats.trials.replication import SelfConsistency
 from youden.stats.trials.trial_errors import (
     InfluenceTable,
     RemainingVariance,
@@ -260,7 +261,7 @@ def make_forecaster(
         agent_rates = estimate_rates(TrialsByItem.from_verdicts(verdicts), target) if has_rates_of_agents else None
         return _make_additive_forecaster(verdicts.rates(), plan, target, agent_rates)
     if plan.is_self_plan:
-        return partial(_forecast_self_consistency, abilities)
+        return partial(_forecast_self_consistency, estimate_from_self_trials(TrialsByItem.from_verdicts(verdicts)))
     if plan.question == "preference":
         return _make_preference_forecaster(verdicts, abilities)
 
@@ -312,25 +313,27 @@ def _forecast_by_preferences(
     return forecast._replace(difference=difference._replace(variance=variance, min_items=min_items))
 
 
-def _forecast_self_consistency(abilities: Abilities, new: int, old: int) -> DifferenceForecast:
+def _forecast_self_consistency(self_consistency: SelfConsistency, new: int, old: int) -> DifferenceForecast:
     """Estimate the difference in self-consistency of two agents, new minus old, for a plan of self-trials.
 
     A self-trial compares two responses of one agent. More calls on the same items would add no information about the
     self-consistency. The result therefore contains the current estimate only: its arrays, which have one element per
     number of additional calls, have length 0.
 
-    abilities : self-consistency of each agent, with the covariance matrix
+    self_consistency : self-consistency of each agent, with the covariance matrix
     new, old : positions of the new agent and of the agent with which it is compared
     """
-    items_per_agent = abilities.covariance.df[[new, old]] + 1  # the degrees of freedom are the number of items minus 1
+    covariance = self_consistency.covariance
+    items_per_agent = self_consistency.n_items[[new, old]]
     n_items = int(items_per_agent.max())
     difference = ConservativeDifference(
-        value=float(abilities.ability[new] - abilities.ability[old]),
-        variance=_difference_variance(abilities.covariance.covariance, new, old),
+        value=float(self_consistency.value[new] - self_consistency.value[old]),
+        variance=_difference_variance(covariance.covariance, new, old),
         n_items=n_items,
         n_effective_items=float(n_items),
         unseen_effect_square=0.0,  # the covariance already contains it
         min_items=int(items_per_agent.min()),
+        max_df=float(covariance.df[[new, old]].min()),
     )
 
     no_numbers: Positions = np.empty(0, dtype=np.int64)

@@ -180,9 +180,9 @@ def _describe_required_items(required: RequiredCalls, *, is_imported: bool) -> s
     message = f"{reason}. A conditional power of 90% needs {addition}, or a wider margin."
     if required.independent_calls is not None:
         message += (
-            " More independent comparisons on these items also narrow the interval: a new run with `calls: 100%` and "
-            f"`independent: pooled:{required.independent_calls}` halves the standard errors of the false-positive rates and "
-            "reuses the stored answers."
+            " More independent comparisons on these items also narrow the interval: a new run of all agents with `calls: 100%` "
+            f"and `independent: pooled:{required.independent_calls}` halves the standard errors of the false-positive rates and "
+            "reuses the stored answers to paired comparisons."
         )
     if not required.items_at_current_difference:
         return message

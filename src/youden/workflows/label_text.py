@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from youden.text.sentences import format_with_interval
+from youden.text.sentences import format_count, format_with_interval
 from youden.types.label_facts import Agreement, CellAgreement, Disagreement, LabelFacts
 
 WIDE_INTERVAL = 0.5
@@ -68,7 +68,7 @@ def _describe_cell_agreement(cells: CellAgreement) -> str:
     if cells.within_item.value is None:
         return f"{overall}; too few agents differ within items."
     within_items = _format_with_interval(cells.within_item)
-    return f"{overall}; its mean over agents within {cells.n_items:,} items is {within_items}."
+    return f"{overall}; its mean over agents within {format_count(cells.n_items, 'item')} is {within_items}."
 
 
 def _describe_disagreements(facts: LabelFacts, *, n_differing: int) -> str:

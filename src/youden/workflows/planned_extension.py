@@ -112,12 +112,13 @@ def plan_step(
     n_agents_by_step = [extensions.anchors, *(previous.agents for previous in extensions.steps)]
     n_agents_before = n_agents_by_step[-2]
     new_trials = select_trials(run.plan, run.plan.trials.step == number + 1)
+    cost = estimate(new_trials, run.judge, store=run.config.store_location)
     options = request.model_dump(include=set(ExtensionRequest.model_fields))
     state = {"max_cost": config.max_cost, "pool": run.plan.pool_digest, "first": first, "number": number, "step": step}
     planned = PlannedExtension(
         run=run,
         new_trials=replace(new_trials, notes=run.plan.notes[-1:]),
-        cost=estimate(new_trials, run.judge, store=run.config.store_location),
+        cost=replace(cost, usd_spent=run.cost.usd_spent),
         new_agents=run.plan.agent_ids[n_agents_before:],
         half_width=half_width,
         unfinished=UnfinishedExtension.model_validate(options | state),

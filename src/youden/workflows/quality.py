@@ -22,6 +22,7 @@ from youden.data.pools.spool import format_excerpt
 from youden.errors import ConfigError, StatisticsError
 from youden.pipeline.fitted_run import check_fit
 from youden.stats.small_areas.quality_estimates import MIN_AGENTS, QualityEstimates, quality_from_labels
+from youden.stats.trials.comparisons import rank_with_ties
 from youden.text.number_text import is_unit_label
 from youden.text.sentences import format_with_interval
 from youden.text.tables import Table, format_decimal
@@ -396,8 +397,8 @@ def fit_quality(folder: RunFolder, answers: LabelledAnswers) -> QualityEstimates
 def make_quality_rows(agent_ids: Sequence[str], answers: LabelledAnswers, fit: QualityEstimates) -> list[QualityRow]:
     """Make the rows of quality.csv: one row per agent, sorted by descending quality, agents without an estimate last.
 
-    Qualities and intervals of the rows have the scale of the labels. Agents with equal qualities, and agents without an
-    estimate, remain in the order of the ranking.
+    Qualities and intervals of the rows have the scale of the labels. Agents with equal qualities share the best of their ranks.
+    They, and agents without an estimate, remain in the order of the ranking.
 
     agent_ids : ids of the agents in the order of the ranking
     answers : labelled responses, with the scale of the labels
@@ -409,11 +410,9 @@ def make_quality_rows(agent_ids: Sequence[str], answers: LabelledAnswers, fit: Q
     label_means = np.divide(label_totals, n_labels, out=np.full(n_agents, np.nan), where=n_labels > 0)
     p_best = fit.best_probabilities()
 
-    # −1 is below all qualities, so agents without an estimate come last
-    quality_or_minus_one = np.nan_to_num(fit.quality, nan=-1.0)
-    order = np.argsort(-quality_or_minus_one, kind="stable").tolist()
+    ranks = rank_with_ties(fit.quality).tolist()
     rows = []
-    for rank, position in enumerate(order, 1):
+    for position in np.argsort(ranks, kind="stable").tolist():
         has_estimate = not np.isnan(fit.quality[position])
         row = QualityRow(
             agent=agent_ids[position],
@@ -423,7 +422,7 @@ def make_quality_rows(agent_ids: Sequence[str], answers: LabelledAnswers, fit: Q
             low=_to_label_units(fit.low[position], answers.scale),
             high=_to_label_units(fit.high[position], answers.scale),
             label_weight=float(fit.label_weight[position]),
-            rank=rank if has_estimate else None,
+            rank=ranks[position] if has_estimate else None,
             p_best=float(p_best[position]),
             predicted=_to_label_units(fit.predicted[position], answers.scale),
             outlier=int(fit.is_outlier[position]),
@@ -509,7 +508,7 @@ def describe_quality(facts: QualityFacts) -> Iterator[str]:
     top = facts.agents[0]
     yield (
         f"Best by quality: {top.agent}, {format_decimal(top.quality, 2)} [{format_decimal(top.low, 2)}, "
-        f"{format_decimal(top.high, 2)}]. The upper bound on "
+        f"{format_decimal(top.high, 2)}]{facts.tie}. The upper bound on "
         f"its regret is {facts.regret_bound:.2f} ({facts.level:.0%}), and it is the best with probability {top.p_best:.2f}."
     )
     if facts.regression is None:
@@ -534,12 +533,17 @@ def describe_quality(facts: QualityFacts) -> Iterator[str]:
 
 def _describe_regression(regression: QualityLine) -> str:
     """Describe how well ability predicts quality."""
+    slope = format_with_interval(regression.slope, regression.low, regression.high)
+    if regression.slope == 0 and regression.r2 >= MIN_EXPLAINED:
+        return (
+            f"The labels show no relation with ability: the slope is {slope} logits per SD (probability of no relation: "
+            f"{regression.p_zero_slope:.0%})."
+        )
     if regression.r2 < MIN_EXPLAINED:
         return f"Ability hardly predicts this label (probability of no relation: {regression.p_zero_slope:.0%})."
     return (
-        f"Ability explains {regression.r2:.0%} of the differences in quality, with a slope of "
-        f"{format_with_interval(regression.slope, regression.low, regression.high)} logits per SD (probability of no "
-        f"relation: {regression.p_zero_slope:.0%})."
+        f"Ability explains {regression.r2:.0%} of the differences in quality, with a slope of {slope} logits per SD "
+        f"(probability of no relation: {regression.p_zero_slope:.0%})."
     )
 
 

@@ -22,6 +22,7 @@ from youden.data.folder.run_folder import RunFolder
 from youden.text.printable import to_file_name
 from youden.text.sentences import ABILITY
 from youden.types import Pool
+from youden.types.arguments import check_unused
 from youden.types.columns import fields_of
 from youden.types.facts import RankingRow, RunFacts
 from youden.types.pool import Json
@@ -59,7 +60,7 @@ def export_every_eval_ever(source: Pool | RunFolder, out: Path, /, *, options: E
     out : Path
         Folder to write.
     options : ExportOptions
-        Options of the export. Only `organization` is used.
+        Options of the export; `raw_cells` is an error.
 
     Returns
     -------
@@ -69,10 +70,12 @@ def export_every_eval_ever(source: Pool | RunFolder, out: Path, /, *, options: E
     Raises
     ------
     ConfigError
-        [export-source]: if the source is a pool; [export-exists]: if `out` is a file or is not empty.
+        [export-source]: if the source is a pool; [export-exists]: if `out` is a file or is not empty;
+        [option-unused]: if an option has no effect.
     RunFolderError
         If the run is not fitted.
     """
+    check_unused("The format eee", raw_cells=options.raw_cells)
     folder = require_run_with_rates(source, "eee")
     rows = folder.read_ranking()
     fit_time = folder.file("ranking.csv").stat().st_mtime

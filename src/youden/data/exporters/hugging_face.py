@@ -35,6 +35,7 @@ from youden.text.printable import format_command
 from youden.text.sentences import format_items_compared, format_rank_range
 from youden.text.tables import make_table, to_markdown
 from youden.types import Pool
+from youden.types.arguments import check_unused
 from youden.types.facts import RankingRow
 from youden.types.pool import Json
 
@@ -64,7 +65,7 @@ def export_hf_dataset(source: Pool | RunFolder, out: Path, /, *, options: Export
     out : Path
         Folder to write.
     options : ExportOptions
-        Ignored.
+        Options; `organization` and `raw_cells` are an error.
 
     Returns
     -------
@@ -74,10 +75,11 @@ def export_hf_dataset(source: Pool | RunFolder, out: Path, /, *, options: Export
     Raises
     ------
     ConfigError
-        [export-exists]: if `out` is not an empty or new folder.
+        [export-exists]: if `out` is not an empty or new folder; [option-unused]: if an option has no effect.
     RunFolderError
         If the run is not fitted.
     """
+    check_unused("The format hf", organization=options.organization, raw_cells=options.raw_cells)
     if isinstance(source, RunFolder):
         source.check_information()
     with create_export_folder(out) as folder:

@@ -23,6 +23,7 @@ from youden.data.pools.pool_reader import iter_responses
 from youden.errors import ConfigError, RunFolderError
 from youden.text.spreadsheet_cells import GUARDED, guard, is_number, is_run_by_spreadsheets
 from youden.types import Pool
+from youden.types.arguments import check_unused
 
 SUFFIXES = (".csv", ".jsonl", ".parquet", ".duckdb")
 
@@ -40,7 +41,7 @@ def export_tables(source: Pool | RunFolder, out: Path, /, *, options: ExportOpti
         File to write; its suffix, one of `SUFFIXES`, selects the format. Several tables are written to files
         `<stem>-<table>` next to it, or to one .duckdb.
     options : ExportOptions
-        Options; `organization` is ignored.
+        Options; `organization`, and `raw_cells` unless the suffix is .csv, are an error.
 
     Returns
     -------
@@ -51,10 +52,12 @@ def export_tables(source: Pool | RunFolder, out: Path, /, *, options: ExportOpti
     ------
     ConfigError
         [export-format]: if the suffix of `out` is unknown; [export-exists]: if a file exists and may not be replaced;
-        [duckdb-missing]: if the package `duckdb` is needed and not installed.
+        [option-unused]: if an option has no effect; [duckdb-missing]: if the package `duckdb` is needed and not installed.
     RunFolderError
         [run-empty]: if the run has no tables.
     """
+    raw_cells = options.raw_cells and out.suffix != ".csv"
+    check_unused(f"The export to {out}", organization=options.organization, raw_cells=raw_cells)
     tables = {"responses": pool_to_table(source)} if isinstance(source, Pool) else read_run_tables(source)
     check_output_files(table_paths(out, tables), options)
     paths = write_tables(out, tables, raw_cells=options.raw_cells)

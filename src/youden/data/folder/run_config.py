@@ -79,7 +79,7 @@ _DESIGN_KEYS = (
 
 _NOT_FOR_PREFERENCES = (
     *("half_width", "independent", "holdout", "trials_from"),
-    *("robust", "trusted", "follow_up_fraction", "self_trials"),
+    *("robust", "trusted", "families", "follow_up_fraction", "self_trials"),
 )
 """Keys that cannot be combined with `question: preference`."""
 

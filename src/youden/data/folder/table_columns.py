@@ -207,6 +207,16 @@ PAIRS = (
         "1 if the first agent is significantly better than the second, 0 if not, null if they were not compared",
         null=True,
     ),
+    TableColumn("difference", "number", "ability of the first agent minus ability of the second", null=True),
+    TableColumn(
+        "half_width", "number", "half-width of the 95% interval of the difference, for this pair alone", null=True
+    ),
+    TableColumn(
+        "p_holm",
+        "number",
+        "p-value of the hypothesis that the first agent is not better, adjusted for all pairs of the table by Holm's method",
+        null=True,
+    ),
 )
 
 COLUMNS: Final[dict[str, tuple[TableColumn, ...]]] = {

@@ -15,6 +15,7 @@ from itertools import combinations, product
 from youden.data.importers.column_names import (
     NAMES,
     PAIRED,
+    REPEAT_NUMBERS,
     SUBJECTS,
     infer_role,
     is_about_responses,
@@ -41,6 +42,8 @@ _MAX_CANDIDATES = 50
 """Maximum number of agent columns, and of item columns, that are tried with each other."""
 _RUN_NAMES = {"run", "experiment"}
 """Words for the run of an agent on a data set, as in "dataset_run_name"."""
+_REPEAT_WORDS = REPEAT_NUMBERS - {"run", "sample", "trial"}
+"""Words for the number of a repeat that do not also name items, as in "sample_id"."""
 _MIN_WORDS_OF_RESPONSE = 8
 """The name of a column may be a response, in a table without a header, if it has at least this number of words."""
 
@@ -536,13 +539,18 @@ class _RoleSearch(WideTableSearch):
     def find_column_of_shared_items(self, agents: tuple[str, ...], candidates: Sequence[str]) -> str | None:
         """Return the column by which agents have the most items in common; None if no column gives common items.
 
-        Several columns may give the same number of common items. Then the first one is returned, unless it holds ids that
-        restart for each agent and do not identify items. In this case, a column of prompts is returned.
+        A column that is named like a number of repeats is left out if most agents have a row for most pairs of such a number and
+        an item of another column. Several columns may give the same number of common items. Then the first one is returned,
+        unless it holds ids that restart for each agent and do not identify items. In this case, a column of prompts is returned.
 
         agents : columns that together name an agent
         candidates : columns of ids or prompts, at least one
         """
         n_shared = {name: self.count_shared_cells(agents, name) for name in candidates}
+        items = [name for name in candidates if n_shared[name] > 0 and _REPEAT_WORDS.isdisjoint(split_into_words(name))]
+        for name in n_shared.keys() - items:
+            if any(self.table.are_crossed((*agents, name), item) for item in items):
+                n_shared[name] = 0
         max_shared = max(n_shared.values())
         if max_shared == 0:
             return None

@@ -65,13 +65,23 @@ class _Log:
         """Name of the task; empty if the log does not state it."""
         return str(get_nested(self.header, "eval", "task") or "")
 
+    @property
+    def arguments(self) -> dict[str, Json]:
+        """Arguments of the task and of the solver that are texts or numbers; those of the task come first."""
+        arguments: dict[str, Json] = {}
+        for key in ("task_args", "solver_args"):
+            values = get_nested(self.header, "eval", key)
+            if isinstance(values, dict):
+                arguments |= {name: value for name, value in values.items() if isinstance(value, str | int | float)}
+        return arguments
+
 
 def read_inspect(paths: Sequence[Path], /, *, columns: Mapping[str, str], text: Text = "answer") -> ImportedPool:
     """Import logs of Inspect.
 
-    Each log is an agent, and each sample an item. An agent is named after its model. If two logs have the same model
-    and task, a part of the path of the log is added to the name. All existing samples of an unsuccessful log are imported. Epochs
-    are repeats.
+    Each log is an agent, and each sample an item. An agent is named after its model. If several logs have the same model
+    and task, the argument of the task or solver that differs between all of them is added to the name, such as "(version=v2)", or
+    else a part of the path of the log. All existing samples of an unsuccessful log are imported. Epochs are repeats.
 
     Parameters
     ----------
@@ -100,7 +110,8 @@ def read_inspect(paths: Sequence[Path], /, *, columns: Mapping[str, str], text: 
     models = [log.model for log in logs]
     tasks = [log.task for log in logs]
     has_several_tasks = len(set(tasks)) > 1
-    agents = _name_agents(models, tasks, [path.with_suffix("") for path in log_files])
+    names = _name_agents(models, tasks, [path.with_suffix("") for path in log_files])
+    agents = _name_agents_by_arguments(logs, names)
     for log, agent in zip(logs, agents, strict=True):
         task = log.task if has_several_tasks else None
         status = log.header.get("status", "unfinished")
@@ -127,6 +138,31 @@ def _name_agents(models: Sequence[Json], tasks: Sequence[str], paths: Sequence[P
     runs = [f"{model}\0{task}" for model, task in zip(models, tasks, strict=True)]
     names = disambiguate_names(runs, paths)
     return [name.replace(f"\0{task}", "") for name, task in zip(names, tasks, strict=True)]
+
+
+def _name_agents_by_arguments(logs: Sequence[_Log], names: Sequence[str]) -> list[str]:
+    """Rename the agents of logs with the same model and task after an argument whose values all differ between these logs.
+
+    logs, names : logs, and the name of the agent of each, which stays if there is no such argument
+    """
+    renamed = list(names)
+    for run in {(log.model, log.task) for log in logs}:
+        positions = [position for position, log in enumerate(logs) if (log.model, log.task) == run]
+        argument = _find_distinguishing_argument([logs[position].arguments for position in positions])
+        if argument is not None and len(positions) > 1:
+            for position in positions:
+                log = logs[position]
+                renamed[position] = f"{log.model} ({argument}={log.arguments[argument]})"
+    return renamed
+
+
+def _find_distinguishing_argument(arguments: Sequence[Mapping[str, Json]]) -> str | None:
+    """Return the first argument that all logs have, with a different value in each; None if there is none."""
+    for name in arguments[0]:
+        values = {str(given[name]) for given in arguments if name in given}
+        if len(values) == len(arguments):
+            return name
+    return None
 
 
 def _read_log(path: Path, replaced: Replacements) -> _Log:

@@ -20,6 +20,7 @@ from youden.data.importers.table_files import find_saved_splits
 from youden.data.importers.table_import import read_table
 from youden.errors import ConfigError, ImportFormatError
 from youden.types import Pool
+from youden.types.arguments import check_unused
 
 _HUB_NAME = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 
@@ -49,12 +50,13 @@ def read_hf_dataset(
         [import-format]: if `save_to_disk` did not write a folder; [import-hub]: if the data set cannot be loaded from
         the Hub; [import-columns]: if the role of a column is not clear.
     ConfigError
-        [hub-missing]: if the package `datasets` is not installed.
+        [hub-missing]: if the package `datasets` is not installed; [option-unused]: if `hub` is set for a folder.
     """
     name = paths[0].as_posix()
     is_on_hub = len(paths) == 1 and not paths[0].exists() and _HUB_NAME.fullmatch(name)
     if is_on_hub:
         return _read_from_hub(name, columns, hub or {})
+    check_unused(f"The folder {name}", **(hub or {}))
     for path in paths:
         if not find_saved_splits(path):
             raise import_error(

@@ -346,6 +346,8 @@ class _Result:
         Variables of the test, encoded as JSON; None if it has none.
     prompt : JSON value
         The prompt, None if the file does not state it.
+    question : str or None
+        Variables of the test that are texts; None if it has none.
     error : str
         Message of the error, from `format_tool_error`; empty if there is none.
     """
@@ -358,6 +360,7 @@ class _Result:
     failed: bool
     variables: bytes | None
     prompt: Json = None
+    question: str | None = None
     error: str = ""
 
     @property
@@ -369,11 +372,11 @@ class _Result:
 def read_promptfoo(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> ImportedPool:
     """Import results of promptfoo.
 
-    Each provider is an agent with its label or id as name; if a file has several prompts, the label of the prompt is
-    added. Each test is an item `test-<testIdx>`. promptfoo numbers its repeats as separate tests. Therefore, tests of
-    one file with the same variables become one item, and the outputs of an agent to them become repeats. A test without
-    a number is identified by its variables, and in a CSV by its row. An output that is not a string is converted to
-    JSON. A CSV holds no prompts.
+    Each provider is an agent with its label or id as name. If a file has several prompts, the label of the prompt is
+    added, and the texts among the variables of a test become the prompt of the item. Each test is an item
+    `test-<testIdx>`. promptfoo numbers its repeats as separate tests. Therefore, tests of one file with the same variables
+    become one item, and the outputs of an agent to them become repeats. A test without a number is identified by its
+    variables, and in a CSV by its row. An output that is not a string is converted to JSON. A CSV holds no prompts.
 
     Parameters
     ----------
@@ -409,7 +412,7 @@ def read_promptfoo(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> I
                 continue
             agent = f"{result.provider} · {result.label}" if has_several_prompts else result.provider
             item = f"test-{test:03d}"
-            prompt = None if has_several_prompts else result.prompt
+            prompt = result.question if has_several_prompts else result.prompt
             builder.add(agent, item, result.text, prompt=prompt, location=result.location, repeat=result.test)
     return builder.build()
 
@@ -469,7 +472,18 @@ def _read_results(file: Path, tests_by_variables: dict[bytes, int], replaced: Re
             error=format_tool_error(row.get("error")),
             variables=test_key if variables else None,  # tests without variables are not repeats of each other
             prompt=get_nested(row, "prompt", "raw"),
+            question=_format_variables(variables),
         )
+
+
+def _format_variables(variables: Json) -> str | None:
+    """Return the only text among the variables of a test, or a line "name: text" for each of several; None without one."""
+    if not isinstance(variables, dict):
+        return None
+    texts = {name: value for name, value in variables.items() if isinstance(value, str)}
+    if len(texts) == 1:
+        return next(iter(texts.values()))
+    return "\n".join(f"{name}: {text}" for name, text in texts.items()) or None
 
 
 def _read_result_list(file: Path, replaced: Replacements) -> Iterator[tuple[str, dict[str, Json]]]:

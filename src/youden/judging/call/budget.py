@@ -12,6 +12,7 @@ import math
 from collections import defaultdict
 from dataclasses import dataclass
 
+from youden.text.sentences import format_count
 from youden.types import Finding
 from youden.types.finding import Fact
 
@@ -84,10 +85,11 @@ class UncertainCosts:
         return tuple(findings)
 
     def _describe_lost_calls(self) -> str:
-        """Describe the cost that is counted for calls without a reply, in three sentences for the user."""
+        """Describe the cost that is counted for calls without a reply, for the user."""
         return (
-            f"{self.n_lost:,} calls were sent and got no reply; the provider may have worked on them. They are booked at "
-            f"their estimated cost, {self.usd_lost:.6g} USD. The cost cap counts their maximum cost, "
+            f"{format_count(self.n_lost, 'attempt')} to send a request failed and may be billed: the judge sent no reply, or an "
+            "empty or invalid one. Failed attempts are repeated; an answer that is still missing is counted as such. The "
+            f"attempts are booked at their estimated cost, {self.usd_lost:.6g} USD. The cost cap counts their maximum cost, "
             f"{self.max_usd_lost:.6g} USD."
         )
 
@@ -123,6 +125,11 @@ class Budget:
     def spent_by_all(self) -> float:
         """USD spent under the cap, including the spending of other processes that share it."""
         return self.spent
+
+    @property
+    def booked(self) -> float:
+        """USD booked so far: calls without a reply count at their estimated cost, instead of the largest one as in `spent`."""
+        return self.spent - sum(costs.max_usd_lost - costs.usd_lost for costs in self.uncertain.values())
 
     def record_unreported(self, model: str, usd: float, usage_error: str | None) -> None:
         """Record an answer whose token counts were not reported or are not valid, so that the report can warn about its cost.

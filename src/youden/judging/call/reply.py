@@ -148,7 +148,7 @@ def parse_completion(reply: object, *, seconds: float) -> Completion:
     is_empty = not (completion.text.strip() or completion.refusal or n_answer_tokens)
     if is_empty and completion.finish_reason.casefold() in _COMPLETED:
         raise CallError(
-            f"The reply is empty and reports no tokens (finish reason '{completion.finish_reason}').",
+            f"The reply is empty and reports no output tokens (finish reason '{completion.finish_reason}').",
             kind="transient",
             status=UNKNOWN_STATUS,
             unbilled=False,

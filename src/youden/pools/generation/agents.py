@@ -326,12 +326,12 @@ def load_agents(path: Path, *, model_map: Mapping[str, str] | None = None) -> Ag
 
     replacements = model_map or {}
     names = sorted({agent.model for agent in content.agents if agent.model is not None})
-    unknown_names = sorted(set(replacements) - {*names, _ALL_MODELS})
+    remedy = (
+        f"Map one of {', '.join(names)}, or all with '*'" if names else "Remove the mapping: the agents use no model"
+    )
+    unknown_names = sorted(set(replacements) - {*names, *([_ALL_MODELS] if names else [])})
     if unknown_names:
-        raise ConfigError(
-            f"{path}: no agent uses the model '{unknown_names[0]}'. Map one of {', '.join(names) or 'none'}, or all with '*'.",
-            slug="model-map",
-        )
+        raise ConfigError(f"{path}: no agent uses the model '{unknown_names[0]}'. {remedy}.", slug="model-map")
 
     models = {name: _load_model(name, content, path, replacements) for name in names}
     file = AgentsFile(path=path, seed=content.seed, items=content.items, agents=tuple(content.agents), models=models)

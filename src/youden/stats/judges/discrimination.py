@@ -11,7 +11,7 @@ import math
 import numpy as np
 from scipy.special import fdtrc, ndtri, stdtrit
 
-from youden.stats.base.clusters import CentredCovariance, check_level
+from youden.stats.base.clusters import ROUNDING, CentredCovariance, check_level
 from youden.stats.base.metrics import Metric
 from youden.stats.base.proportions import Proportion, independent_difference, proportion
 from youden.types.pool import Floats, Ids
@@ -136,7 +136,7 @@ def clustered_proportion(answers: ItemTotals, *, level: float = 0.95) -> Proport
     p = min(max(answers.mean, 0.0), 1.0)
     binomial_variance = p * (1 - p)
     is_paired = answers._items_per_trial == 1
-    if binomial_variance > 0 and answers.variance > 0:
+    if binomial_variance > 0 and answers.variance > ROUNDING**2:
         n_effective = min(n, binomial_variance / answers.variance)
     elif is_paired:
         n_effective = float(min(n, answers.n_clusters))

@@ -14,6 +14,8 @@ N_LENGTH_CLASSES = 5
 """Quantile classes of each text's length; a cell is a pair of classes."""
 N_RATIO_CLASSES = 10
 """Quantile classes of the ratio of both lengths."""
+_TINY = 1e-12
+"""Sum of squares below which values are equal except for rounding, also to avoid division by 0."""
 MIN_ANSWERS = 100
 """Smallest number of answers for an estimate."""
 
@@ -43,7 +45,8 @@ def length_share(
     The result is the larger of two values of R². One is for cells that combine the length classes of both texts, the other for
     classes of the absolute log ratio of both lengths. Both trial types get the same total weight: a judge that compares contents
     answers no to independent trials whatever their lengths are. R² is adjusted for the number of cells (Wherry), with the
-    effective number of trials.
+    effective number of trials. It is limited to the partial R² given the trial type, because responses to one item may be of
+    similar length, so that answers to the contents correlate with the ratio of the lengths.
 
     Examples
     --------
@@ -67,7 +70,7 @@ def length_share(
     first_log_length, second_log_length = np.log(np.maximum(lengths, 1))
     log_ratio = np.abs(second_log_length - first_log_length)
     ratio_class = _assign_quantile_classes(log_ratio, N_RATIO_CLASSES)
-    return max(_compute_adjusted_r2(answer, weight, cell) for cell in (class_pair, ratio_class))
+    return max(_compute_adjusted_r2(answer, weight, cell, paired) for cell in (class_pair, ratio_class))
 
 
 def _assign_quantile_classes(values: Floats, n_classes: int) -> Positions:
@@ -76,27 +79,42 @@ def _assign_quantile_classes(values: Floats, n_classes: int) -> Positions:
     return np.searchsorted(edges, values, side="right").astype(np.int64)
 
 
-def _compute_adjusted_r2(answer: Floats, weight: Floats, group: Positions) -> float:
+def _compute_adjusted_r2(answer: Floats, weight: Floats, group: Positions, paired: Bools) -> float:
     """Compute the adjusted R² of predicting each answer by the weighted mean answer of its group of trials.
 
-    The adjustment allows for the number of groups: each group mean that is fitted costs one degree of freedom.
+    The adjustment allows for the number of groups: each group mean that is fitted costs one degree of freedom. The result is at
+    most the partial R², the share of the variance within trial types that group means explain in addition to the trial types.
 
     answer : float array (n_trials,)
     weight : float array (n_trials,), weights of the trials, with sum 1
     group : int64 array (n_trials,), number of the group of each trial, such as trials with similar lengths of the texts
+    paired : bool array (n_trials,), trial type
     """
-    group_weight = np.bincount(group, weight)
-    has_trials = group_weight > 0
-    answer_sum = np.bincount(group, weight * answer)
-    group_mean = np.divide(answer_sum, group_weight, out=np.zeros(len(group_weight)), where=has_trials)
-    overall_mean = float(weight @ answer)
+    is_paired = paired.astype(np.float64)
+    from_group_mean = answer - _average_by_group(answer, weight, group)
+    from_type_mean = answer - _average_by_group(answer, weight, paired.astype(np.int64))
+    type_from_group_mean = is_paired - _average_by_group(is_paired, weight, group)
 
-    # weighted sums of squared deviations from the group means and from the overall mean
-    residual_squares = float((weight * (answer - group_mean[group]) ** 2).sum())
-    total_squares = float((weight * (answer - overall_mean) ** 2).sum())
+    # weighted sums of squares: around the overall mean, within groups, within trial types, and within both (additive model)
+    total_squares = float(weight @ (answer - weight @ answer) ** 2)
+    group_squares = float(weight @ from_group_mean**2)
+    type_squares = float(weight @ from_type_mean**2)
+    product = float(weight @ (type_from_group_mean * from_group_mean))
+    explained_by_type = product**2 / max(float(weight @ type_from_group_mean**2), _TINY)
+    additive_squares = max(group_squares - explained_by_type, 0.0)
+    if type_squares < _TINY:  # all answers to one trial type are equal
+        return 0.0
 
     # degrees of freedom, with the effective number 1/Σw² of trials
     n_effective = 1 / float((weight**2).sum())
-    total_df = n_effective - 1
-    residual_df = max(n_effective - int(has_trials.sum()), 1)
-    return 1 - residual_squares / total_squares * total_df / residual_df
+    n_groups = len(np.unique(group))
+    r2 = 1 - group_squares / total_squares * (n_effective - 1) / max(n_effective - n_groups, 1)
+    partial_r2 = 1 - additive_squares / type_squares * (n_effective - 2) / max(n_effective - n_groups - 1, 1)
+    return min(r2, partial_r2)
+
+
+def _average_by_group(values: Floats, weight: Floats, group: Positions) -> Floats:
+    """Return the weighted mean of the values of its group for each trial: float array (n_trials,)."""
+    group_weight = np.bincount(group, weight)
+    value_sum = np.bincount(group, weight * values)
+    return np.asarray((value_sum / np.maximum(group_weight, _TINY))[group])

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import log_ndtr, ndtr, ndtri, stdtrit
 
 from youden.stats.base.clusters import CentredCovariance
-from youden.stats.trials.comparisons import Differences
+from youden.stats.trials.comparisons import Differences, sort_best_first
 from youden.streams import standalone_stream
 from youden.types.pool import Bools, Floats
 
@@ -122,13 +122,14 @@ def select_best(
     is_single_analysis = upper_bounds is None
     if upper_bounds is None:
         upper_bounds = simultaneous_upper_bounds(differences, top=top, alpha_fraction=alpha_fraction)
-    selected = np.argsort(-ability, kind="stable")[:top]
+    best_first = sort_best_first(ability)
+    selected = best_first[:top]
 
     # Bounds of an agent that is ruled out are −∞, except the 0 on the diagonal.
     n_finite_bounds = (upper_bounds > -np.inf).sum(axis=1)
     candidates = np.flatnonzero(n_finite_bounds > 1)
-    by_ability = sorted(candidates.tolist(), key=lambda agent: -ability[agent])
-    other_candidates = [agent for agent in by_ability if agent not in selected]
+    is_candidate = np.isin(best_first, candidates)
+    other_candidates = best_first[is_candidate & ~np.isin(best_first, selected)].tolist()
 
     ahead = upper_bounds[:, selected]
     top_largest_bound = np.sort(ahead, axis=0)[-top]
@@ -471,8 +472,8 @@ def predict_rank_correlation(first: Differences, second: Differences) -> float:
     Returns
     -------
     float
-        Mean ρ over draws of the second ranking; NaN if there are fewer than 3 agents, if two agents cannot be compared, or if all
-        abilities are equal.
+        Mean ρ over draws of the second ranking, at least 0; 0 if the abilities of the first vary by no more than their standard
+        errors. NaN if there are fewer than 3 agents, or if two agents cannot be compared.
 
     Notes
     -----
@@ -486,9 +487,9 @@ def predict_rank_correlation(first: Differences, second: Differences) -> float:
     if n_agents < 3 or not (are_comparable(first) and are_comparable(second)):
         return float("nan")
     ability = np.nansum(first.value, axis=1) / n_agents
-    if np.ptp(ability) == 0:
-        return float("nan")
     std_error, other_std_error = (_derive_std_errors_of_agents(differences) for differences in (first, second))
+    if ability.var(ddof=1) <= (std_error**2).mean():
+        return 0.0
     if not std_error.any():
         return 1.0
 
@@ -496,7 +497,8 @@ def predict_rank_correlation(first: Differences, second: Differences) -> float:
     grid, posterior = _estimate_posteriors(ability, std_error)
     true_ability = np.column_stack([rng.choice(grid, _N_RANKINGS, p=p / p.sum()) for p in posterior])
     drawn = true_ability + other_std_error * rng.standard_normal(true_ability.shape)
-    return float(np.mean([np.corrcoef(rank, rankdata(ability))[0, 1] for rank in rankdata(drawn, axis=1)]))
+    rho = np.mean([np.corrcoef(rank, rankdata(ability))[0, 1] for rank in rankdata(drawn, axis=1)])
+    return max(float(rho), 0.0)
 
 
 def _estimate_prior_variance(ability: Floats, std_error: Floats) -> float:

@@ -221,24 +221,25 @@ class Differences(ReadOnly):
         return np.where(is_estimated, stdtr(df, -t), 1.0)
 
     @property
-    def simultaneously_better(self) -> Bools:
-        """Whether each agent is better than each other agent, for all pairs jointly: bool array (n_agents, n_agents).
-
-        The probability that any agent is wrongly called better is at most 1 − level.
-
-        Notes
-        -----
-        The hypothesis θ_i ≤ θ_k of each ordered pair is tested by Student's t. Holm's procedure selects the hypotheses that are
-        rejected.
+    def p_holm(self) -> Floats:
+        """P-values as in `one_sided_p`, adjusted for all ordered pairs by Holm's method; NaN for agents that cannot be compared.
 
         References
         ----------
         Holm (1979), Scandinavian Journal of Statistics 6, 65–70.
         """
         is_estimated = ~np.isnan(self.half_width)
-        is_better = np.zeros(is_estimated.shape, dtype=np.bool_)
-        is_better[is_estimated] = holm(self.one_sided_p[is_estimated]) <= 1 - self.level
-        return is_better
+        adjusted = np.full(is_estimated.shape, np.nan)
+        adjusted[is_estimated] = holm(self.one_sided_p[is_estimated])
+        return adjusted
+
+    @property
+    def simultaneously_better(self) -> Bools:
+        """Whether each agent is better than each other agent, for all pairs jointly: bool array (n_agents, n_agents).
+
+        The probability that any agent is wrongly called better is at most 1 − level, because `p_holm` decides.
+        """
+        return np.asarray(self.p_holm <= 1 - self.level)
 
     @property
     def marginal_ranks(self) -> RankRange:
@@ -390,6 +391,19 @@ def rank_with_ties(ability: Floats) -> Ids:
     filled = np.where(np.isnan(ability), -np.inf, ability)
     is_better = (filled > filled[:, None]) & ~are_equal(ability[:, None], ability)
     return np.asarray(1 + is_better.sum(axis=1), dtype=np.int32)
+
+
+def sort_best_first(ability: Floats) -> Positions:
+    """Return the positions of agents by descending ability: int array (n_agents,); NaN comes last.
+
+    Agents whose abilities differ by rounding errors only keep their order.
+
+    Examples
+    --------
+    >>> sort_best_first(np.array([0.3, 0.5, 0.5 + 1e-16, np.nan])).tolist()
+    [1, 2, 0, 3]
+    """
+    return np.argsort(-np.round(ability, 9), kind="stable")
 
 
 def _compute_rank_range(is_better: Bools) -> RankRange:

@@ -27,7 +27,8 @@ class Alarm:
     rate : float
         Rate of yes answers to all other independent trials.
     p_value : float
-        Probability of at least `n_yes` yes answers at that rate, without correction for multiple testing.
+        Probability of at least `n_yes` of all yes answers, if all trials have the same rate; without correction for multiple
+        testing.
     """
 
     agents: tuple[int, ...]
@@ -38,7 +39,7 @@ class Alarm:
 
 
 class _RateTests(NamedTuple):
-    """One-sided binomial tests of rates of yes answers.
+    """One-sided exact tests of rates of yes answers.
 
     Attributes
     ----------
@@ -47,7 +48,7 @@ class _RateTests(NamedTuple):
     expected_rate : float array (n_tests,)
         Rate of yes answers in all other trials.
     p_value : float array (n_tests,)
-        Probability of at least `n_yes` yes answers at the expected rate.
+        Probability of at least `n_yes` of all yes answers, if all trials have the same rate.
     """
 
     n_yes: Positions
@@ -107,8 +108,9 @@ class YesCounts:
 
         Notes
         -----
-        The p-value is P(X ≥ n_yes), X binomial with the rate (yes answers of the other trials + ½)/(their number + 1). An alarm
-        needs a p-value below (1 − level)/number of tests (Bonferroni), more than twice the expected yes answers, and at least 2.
+        The p-value is that of Fisher's exact test, which compares the trials of the agent or the pair with all other trials. The
+        expected rate is (yes answers of the other trials + ½)/(their number + 1). An alarm needs a p-value below
+        (1 − level)/number of tests (Bonferroni), more than twice the expected yes answers, and at least 2.
         """
         check_level(level)
         alpha = 1 - level
@@ -145,15 +147,15 @@ def _sum_by_agent(agent: Positions, count: Positions, n_agents: int) -> Position
 
 
 def _test_rates(n: Positions, n_yes: Positions, n_total: int, n_yes_total: int) -> _RateTests:
-    """Test whether each rate of yes answers is larger than the rate in all other trials, by the binomial distribution.
+    """Test whether each rate of yes answers is larger than the rate in all other trials, by Fisher's exact test.
 
     n, n_yes : int64 arrays (n_tests,), numbers of trials and of yes answers
     n_total, n_yes_total : number of all trials, and number of all yes answers
     """
-    from scipy.stats import binom
+    from scipy.stats import hypergeom
 
     other_rate = (n_yes_total - n_yes + 0.5) / (n_total - n + 1)
-    p_value = np.asarray(binom.sf(n_yes - 1, n, other_rate), dtype=np.float64)
+    p_value = np.asarray(hypergeom.sf(n_yes - 1, n_total, n_yes_total, n), dtype=np.float64)
     return _RateTests(n_yes, n, other_rate, p_value)
 
 

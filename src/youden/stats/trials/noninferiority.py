@@ -54,6 +54,8 @@ class ConservativeDifference(NamedTuple):
         Whether more calls reduce this variance, because they include independent trials.
     shared_items : int, optional
         Number of items with trials of both agents; None if each agent was compared on all of the `n_items` items.
+    max_df : float, default ∞
+        Upper limit of the degrees of freedom of `variance`, which are otherwise n_items − 1.
     """
 
     value: float
@@ -67,6 +69,7 @@ class ConservativeDifference(NamedTuple):
     rate_df: float = math.inf
     rates_improve: bool = True
     shared_items: int | None = None
+    max_df: float = math.inf
 
     def with_rates(self, rates: AgentRates, new: int, old: int, *, improve: bool = True) -> ConservativeDifference:
         """Subtract the agents' false-positive rates from their mean answers, which gives the difference of abilities.
@@ -104,10 +107,11 @@ class ConservativeDifference(NamedTuple):
     def df(self) -> float:
         """Degrees of freedom of the total variance, by the formula of Welch and Satterthwaite.
 
-        The formula is (v + r)²/(v²/(n_items − 1) + r²/ν). v is the variance over items; r is the variance due to the
-        false-positive rates, which has ν degrees of freedom. The result is at least the smaller of 10 and n_items − 1.
+        The formula is (v + r)²/(v²/d + r²/ν). v is the variance over items, which has d = n_items − 1 degrees of freedom, but at
+        most `max_df`. r is the variance due to the false-positive rates, which has ν degrees of freedom. The result is at least
+        the smaller of 10 and d.
         """
-        item_df = self.n_items - 1
+        item_df = min(self.n_items - 1, self.max_df)
         if self.rate_variance == 0:
             return item_df
         denominator = self.variance**2 / item_df + self.rate_variance**2 / self.rate_df
