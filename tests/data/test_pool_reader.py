@@ -369,6 +369,31 @@ def test_an_agent_of_a_frame_without_any_response_is_not_dropped_silently() -> N
         read_pool(WIDE.assign(c=""), empty="missing")
 
 
+def test_whole_numbers_as_ids_of_a_frame_have_no_decimals() -> None:
+    frame = pd.DataFrame({"agent": ["a", "b"] * 2, "item": [1.0, 1.0, 2.5, 2.5], "text": ["t"] * 4})
+    for dtype in ("float64", "float32", "Float64", "object"):
+        assert [item.id for item in read_pool(frame.astype({"item": dtype})).items] == ["1", "2.5"]
+    assert [agent.id for agent in read_pool(WIDE.rename(columns={"a": 1.0, "b": 2.0})).agents] == ["1", "2"]
+
+
+@pytest.mark.parametrize("value", [["x"], b"x", {"x": 1}, np.array(["x"])])
+@pytest.mark.parametrize("name", ["agent", "item", "text", "prompt", "group"])
+def test_lists_and_bytes_of_a_frame_are_not_read_as_texts(name: str, value: object) -> None:
+    row = {"agent": "a", "item": "x", "text": "t", "prompt": "p", "group": "g", name: value}
+    with pytest.raises(PoolError, match=rf"DataFrame, row 1: the {name}( id)? is not a string: got .*pool-"):
+        read_pool(pd.DataFrame([row], dtype=object))
+
+
+def test_frames_with_several_columns_item_or_several_levels_are_refused() -> None:
+    with pytest.raises(PoolError, match=r"no column agent, text: got .*pool-columns"):
+        read_pool(pd.concat([WIDE, WIDE[["item"]]], axis=1))
+    frame = pd.DataFrame({"agent": ["a", "b"], "item": ["x", "x"], "response": ["t", "u"]})
+    with pytest.raises(
+        PoolError, match=r"columns have several levels: got \('response', 'a'\)\. Select .*pool-columns"
+    ):
+        read_pool(frame.pivot(index="item", columns="agent"))
+
+
 @pytest.mark.parametrize(
     ("first", "second", "listed"),
     [
@@ -376,6 +401,7 @@ def test_an_agent_of_a_frame_without_any_response_is_not_dropped_silently() -> N
         ("a b", "a\u00a0b", r"'a b', 'a\xa0b'"),
         ("a", "a\u200b", r"'a', 'a\u200b'"),
         ("GPT", "\uff27PT", r"'GPT', '\uff27PT'"),
+        ("7", "7.0", "'7', '7.0'"),
     ],
 )
 def test_ids_that_look_alike_are_logged_with_their_difference(
@@ -383,14 +409,14 @@ def test_ids_that_look_alike_are_logged_with_their_difference(
 ) -> None:
     read_pool(pd.DataFrame({"item": ["x", "y"], first: ["1", "2"], second: ["3", "4"], "other": ["5", "6"]}))
     assert (
-        f"agents: names that differ only in case, spaces, invisible characters or Unicode form count as different: {listed}"
-        in (caplog.text)
+        "agents: names that differ only in case, spaces, invisible characters, Unicode form or a final .0 count as "
+        f"different: {listed}" in caplog.text
     )
 
 
 def test_ids_that_differ_only_in_case_or_blanks_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     read_pool(WIDE.assign(**{"A ": "5"}))
     assert (
-        "agents: names that differ only in case, spaces, invisible characters or Unicode form count as different: 'A ', 'a'"
-        in caplog.text
+        "agents: names that differ only in case, spaces, invisible characters, Unicode form or a final .0 count as "
+        "different: 'A ', 'a'" in caplog.text
     )

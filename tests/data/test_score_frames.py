@@ -124,7 +124,7 @@ def test_a_loss_with_its_sign_changed_is_a_score() -> None:
 def test_models_whose_names_differ_only_by_case_are_noted() -> None:
     table = read_scores(pd.concat([LONG, LONG[:2].assign(model="A")]))
     assert (
-        "names that differ only in case, spaces, invisible characters or Unicode form count as different: 'A', 'a'"
+        "names that differ only in case, spaces, invisible characters, Unicode form or a final .0 count as different: 'A', 'a'"
         in table.notes
     )
 

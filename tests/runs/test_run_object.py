@@ -25,9 +25,10 @@ from small_pools import make_pool, part_of
 from stops import AT_RISK, TABLES, bench
 from unruly_server import UnrulyServer
 from wire_server import Reply, WireServer, running, same_item
+from youden import stats
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import iter_responses
-from youden.errors import BudgetError, ConfigError, PoolError, RunFolderError, YoudenError
+from youden.errors import BudgetError, ConfigError, PoolError, RunFolderError, StatisticsError, YoudenError
 from youden.runs.run_object import Run
 from youden.study.agreement import JudgesStudy
 from youden.types import Agent, Pool
@@ -145,6 +146,22 @@ def test_rankings_can_be_written_to_files_of_pandas(first: Run, tmp_path: Path) 
                 assert read.agent.tolist() == frame.agent.tolist()
                 assert read.ability.tolist() == frame.ability.tolist()
             assert copy.deepcopy(frame).attrs == frame.attrs == ranking.attrs
+            frame.groupby("group", dropna=False).ability.mean().to_frame().to_parquet(tmp_path / "t.parquet")
+            pd.concat([frame.ability, frame.low], axis=1).to_feather(tmp_path / "t.feather")
+
+
+def test_columns_of_two_rankings_in_different_orders_are_not_correlated(first: Run, tmp_path: Path) -> None:
+    table = first.ranking
+    assert untyped(stats.spearman)(table.ability, first.ranking.ability).value == pytest.approx(1)
+    assert untyped(stats.rmse)(table.ability, table.high).value > 0
+    other = first.rejudge("lexical", calls=60, out=tmp_path / "second", seed=1, progress=False).ranking
+    labels = pd.DataFrame({"agent": table.agent, "item": "i0", "label": range(len(table))})
+    quality = first.quality(labels, scale=(0, 10))
+    for name, later in (("ability", other.ability), ("quality", quality.quality)):
+        with pytest.raises(StatisticsError, match=rf"got 'ability' and '{name}', each .*set_index.*\[array-index\]"):
+            untyped(stats.spearman)(table.ability, later)
+    aligned = quality.set_index("agent").loc[table.agent]
+    assert untyped(stats.spearman)(table.set_index("agent").ability, aligned.quality).value < 0
 
 
 def test_a_run_has_its_results_as_attributes(first: Run) -> None:
@@ -492,8 +509,8 @@ def test_an_extension_states_left_out_items_empty_responses_and_similar_ids(
         if record.name == "youden.workflows.extend"
     ]
     assert notes == [
-        "new-DIGEST: agents: names that differ only in case, spaces, invisible characters or Unicode form count as different: "
-        "'A0', 'a0'",
+        "new-DIGEST: agents: names that differ only in case, spaces, invisible characters, Unicode form or a final .0 "
+        "count as different: 'A0', 'a0'",
         "new-DIGEST: 1 item is not in the run and left out: i8; add items by a separate extension",
         "new-DIGEST: 2 added responses are empty and count as failures",
     ]
@@ -535,3 +552,30 @@ def test_the_letters_of_one_agent_or_attack_are_not_read_as_several(first: Run) 
     with pytest.raises(YoudenError, match=r"at least 2 agents.*got 1\..*\[panel-small\]"):
         first.fit(trusted=first.ranking.agent[0])
     assert len(first.stress(attacks="template", progress=False).attacks) == 1
+
+
+def test_an_iterator_over_one_attack_plans_no_other_attack(first: Run) -> None:
+    stress = untyped(first.stress)(attacks=iter(["template"]), progress=False)
+    assert [result.attack for result in stress.attacks] == ["template"]
+
+
+def test_the_ranking_of_a_missing_run_is_the_error_of_other_results(tmp_path: Path) -> None:
+    with pytest.raises(YoudenError, match=r"no run folder at .*run-missing"):
+        _ = Run(tmp_path / "none").ranking
+
+
+def test_commands_in_messages_quote_the_path_of_a_run_with_spaces(tmp_path: Path, youden: Youden) -> None:
+    pool, out = make_pool(4, 12), "my runs/first"
+    run = package.run(pool, calls=60, out=out, progress=False)
+    run.extend(calls=20, progress=False)
+    with pytest.raises(
+        RunFolderError, match=r"Run `youden run 'my runs/first/config\.yaml'` .*by `youden.read_run`.*run-extended"
+    ):
+        package.run(pool, calls=60, out=out, progress=False)
+    youden("run", "my runs/first/config.yaml").well()
+
+    write_config(Path("plan.yaml"), pool=run.folder.read_config().pool, calls=60)
+    planned = youden("plan", "plan.yaml", "--out", "my runs/second").well()
+    assert "next: youden run 'my runs/second/config.yaml'" in planned.err
+    judged = youden("judge", "my runs/second/config.yaml").well()
+    assert "next: youden fit 'my runs/second'" in judged.err

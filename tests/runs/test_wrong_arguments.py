@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +71,7 @@ def test_a_seed_that_is_not_a_whole_number_is_refused(seed: Any, match: str) -> 
         (lambda _: API.judge(POOL), r"`plan` .*got Pool. Pass what youden.make_plan returns"),
         (API.rank, r"`verdicts` .*got Plan. Pass what youden.judge returns"),
         (lambda plan: API.judge(plan, max_cost="2"), r"`max_cost` .*got str. Set an amount in USD"),
+        (lambda plan: API.judge(plan, progress=True), r"`progress` .*got bool. Pass a youden.types.Progress"),
         (lambda _: API.read_run(None), r"`path` .*got NoneType. Pass the folder of a run"),
         (lambda _: API.read_pool(pa.table({"agent": ["a"]})), r"got pyarrow.Table. Convert it by .*`to_pandas\(\)`"),
         (lambda _: API.audit(pa.table({"model": ["a"]})), r"got pyarrow.Table. Convert it by .*`to_pandas\(\)`"),
@@ -92,6 +96,7 @@ def test_an_argument_of_the_wrong_type_is_refused(call: Callable[[Any], object],
         (lambda run: run.gate("a0", baseline="a1", scale=np.array([1, 5])), "gate-labels"),
         (lambda run: run.fit(labels=LABELS), r"`labels` .*got DataFrame. Pass the path"),
         (lambda run: run.fit(families=LABELS), r"`families` .*got DataFrame. Pass a mapping"),
+        (lambda run: run.fit(trusted=POOL.agents[:2]), r"`trusted` .*got Agent. Pass ids of agents"),
         (lambda run: run.label("5", "l.csv"), r"`n` .*got str"),
         (lambda run: run.label(0, "l.csv"), "label-number"),
         (lambda run: run.rejudge(lambda a, b: a == b), r"`judge` .*got function"),
@@ -125,6 +130,17 @@ def test_numbers_of_numpy_and_a_single_agent_to_focus_on_are_accepted(tmp_path: 
     assert len(run.folder.read_plan()) > n_trials
     with pytest.raises(InputError, match=r"got 'nobody'.*focus-invalid"):
         run.extend(calls=10, focus="nobody")
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda value: pickle.loads(pickle.dumps(value))])  # noqa: S301
+def test_copies_of_pools_and_verdicts_are_read_only(copied: Callable[[Any], Any], small_plan: Plan) -> None:
+    digest = POOL.digest
+    verdicts = copied(package.judge(small_plan, judge=lambda a, b: a == b))
+    for array in (copied(POOL).texts, verdicts.answer, verdicts.plan.trial_type, verdicts.rates().tpr):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = array[1]
+    changed = replace(copied(POOL), texts=POOL.texts[::-1].copy())
+    assert changed.digest != digest == copied(POOL).digest
 
 
 def test_the_judge_of_a_rejudge_may_be_a_path(small_run: Run, tmp_path: Path) -> None:

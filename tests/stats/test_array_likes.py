@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from narrowing import untyped
@@ -37,6 +41,39 @@ def test_series_with_different_indexes_are_refused(name: str) -> None:
 def test_frames_of_predictions_give_the_rmse_of_arrays() -> None:
     predicted, observed = A.reshape(2, 4), np.where(np.arange(8) % 4, B, np.nan).reshape(2, 4)
     assert untyped(stats.rmse)(pd.DataFrame(predicted), pd.DataFrame(observed)) == stats.rmse(predicted, observed)
+
+
+def test_frames_with_columns_in_another_order_are_refused() -> None:
+    a = pd.DataFrame(A.reshape(2, 4), columns=list("abcd"))
+    b = pd.DataFrame(np.abs(B).reshape(2, 4), columns=list("abcd"))
+    calls: list[Callable[[pd.DataFrame], object]] = [
+        lambda b: untyped(stats.rmse)(a, b),
+        lambda b: stats.cells_from_matrix(a, weight=b),
+    ]
+    for call in calls:
+        with pytest.raises(StatisticsError, match=r"the same columns: .*`b\[a\.columns\]`.*\[array-index\]"):
+            call(b[list("dcba")])
+        call(b)
+
+
+def test_shuffled_columns_of_cells_and_replications_are_refused() -> None:
+    agent, score = pd.Series([0, 1, 2]), pd.Series([0.1, 0.2, 0.3])
+    with pytest.raises(StatisticsError, match=r"the same index: .*\[array-index\]"):
+        stats.solve_additive(agent, [0, 0, 0], score.sort_values(ascending=False), n_agents=3, n_items=1)
+    same, other = pd.DataFrame([[1, 0], [0, 1]], columns=["s1", "s2"]), pd.DataFrame([[0, 1], [1, 0]])
+    assert stats.replication_scores(same, other).pearson.tolist() == [1, -1]
+    with pytest.raises(StatisticsError, match=r"\[array-index\]"):
+        stats.replication_scores(same, other[::-1])
+
+
+@pytest.mark.parametrize("convert", [pa.array, pd.Index, lambda values: pa.chunked_array([values])])
+def test_arrays_of_other_packages_give_the_result_of_numpy(convert: Callable[[Any], object]) -> None:
+    for name in ("spearman", "kendall", "rmse"):
+        function = untyped(getattr(stats, name))
+        assert function(convert(A), convert(B)) == function(A, B)
+    trials = np.array([0, 1, 2] * 8), np.array([1, 2, 0] * 8), np.arange(24) // 3, np.array([1.0, 0, 0.5] * 8)
+    fitted = untyped(stats.fit_preferences)(*map(convert, trials), n_agents=3)
+    np.testing.assert_array_equal(fitted.ability, stats.fit_preferences(*trials, n_agents=3).ability)
 
 
 def test_the_index_of_p_values_does_not_change_their_correction() -> None:
@@ -107,6 +144,7 @@ def test_differences_of_small_numbers_do_not_overflow() -> None:
         {"a": 1, "b": 2, "c": 3},
         {1, 2, 3},
         iter([1, 2, 3]),
+        {"a": 1, "b": 2, "c": 3}.values(),
         ["1", "2", "x"],
         np.array([1, 2, "x"], dtype=object),
         np.array([1, 2, 3j]),

@@ -362,7 +362,7 @@ def test_labels_of_unknown_agents_and_items_are_noted(
 
 
 @pytest.mark.parametrize("column", ["agent", "item"])
-@pytest.mark.parametrize("value", [None, np.nan, pd.NA, " ", 1.0, True])
+@pytest.mark.parametrize("value", [None, np.nan, pd.NA, " ", ["a0"], b"a0"])
 def test_a_label_in_memory_without_an_agent_or_an_item_is_refused(run: RunFolder, column: str, value: object) -> None:
     rows: list[dict[str, object]] = [
         {"agent": "a0", "item": "i1", "label": 1},
@@ -378,6 +378,19 @@ def test_a_label_in_memory_without_an_agent_or_an_item_is_refused(run: RunFolder
 def test_whole_numbers_are_ids_in_memory(run: RunFolder) -> None:
     frame = pd.DataFrame({"agent": ["a0", "a0"], "item": [1, 2], "label": [0, 1]})
     assert read_answers(run, frame).item_ids == ("1", "2")
+    assert read_answers(run, frame.astype({"item": float})).item_ids == ("1", "2")
+
+
+def test_dates_are_ids_of_labels_in_memory_as_in_a_pool(run: RunFolder) -> None:
+    frame = pd.DataFrame({"agent": ["a0", "a0"], "item": pd.date_range("2026-01-01", periods=2), "label": [0, 1]})
+    pool = package.read_pool(frame.drop(columns="label").assign(text="t"))
+    assert read_answers(run, frame).item_ids == tuple(item.id for item in pool.items)
+
+
+def test_labels_in_memory_with_two_columns_of_one_name_are_refused(run: RunFolder) -> None:
+    frame = pd.DataFrame({"agent": ["a0", "a0"], "item": [1, 2], "label": [0, 1]})
+    with pytest.raises(ConfigError, match=r"same name: got label\. Keep one of them\..*quality-column"):
+        read_answers(run, pd.concat([frame, frame[["label"]]], axis=1))
 
 
 @pytest.mark.parametrize("value", ["95%", "40 %", "win", "Yes", "tie", True])

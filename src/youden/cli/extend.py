@@ -412,7 +412,8 @@ def rejudge_command(
     fit_run(second_run.folder)
     comparison = compare_rejudged(planned, families=families)
     study, path = plain_fields(comparison.study), second_run.folder.path
-    locations = f"run: {path}; to compare the reports: youden report {run} --against {path}"
+    command = format_command(["youden", "report", str(run), "--against", str(path)])
+    locations = f"run: {path}; to compare the reports: {command}"
     output.print_result(
         as_json,
         {**plan, "retest": comparison.retest, "summary": list(comparison.summary), "judges": study},

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from youden.text.printable import printable
+from youden.text.printable import format_command, printable
 from youden.text.sentences import format_count, format_rank_range
 from youden.text.tables import Table, format_decimal
 
@@ -311,7 +311,8 @@ def _describe_cap(planned: PlannedRun, cost: Cost) -> list[str]:
     will_have_answers = cost.stored + n_affordable > 0  # at the time when the run stops
     partial_fit_hint = ""
     if will_have_answers and planned.can_be_partial:
-        partial_fit_hint = f"; `youden fit {planned.folder.path}` ranks by the answers so far"
+        command = format_command(["youden", "fit", str(planned.folder.path)])
+        partial_fit_hint = f"; `{command}` ranks by the answers so far"
     return [
         f"the cap of ${max_cost:g} pays for about {n_affordable:,} of the {cost.calls_left:,} calls. The run then stops, "
         f"and the same command as before resumes it{partial_fit_hint}"

@@ -120,7 +120,7 @@ def _print_generated_pool(result: GenerationResult, out: Path, *, as_json: bool)
         as_json,
         {"out": str(out), **_count_responses(result)},
         lines=[f"pool of {size}: {out}"],
-        notes=[f"next: youden check {out}"],
+        notes=[f"next: {format_command(['youden', 'check', str(out)])}"],
     )
 
 

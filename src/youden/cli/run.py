@@ -17,6 +17,7 @@ from youden.cli import options, output, progress, run_options
 from youden.cli.options import Number, explain_ability
 from youden.errors import ConfigError
 from youden.progress_bar import progress_bar
+from youden.text.printable import format_command
 from youden.text.sentences import format_count
 from youden.text.tables import format_decimal
 
@@ -96,9 +97,8 @@ def plan_command(
             result["export"] = export_summary
         output.print_json(result)
     elif export_summary is None:
-        output.print_note(
-            f"plan written to {planned.folder.path}; next: youden run {planned.folder.file('config.yaml')}"
-        )
+        command = format_command(["youden", "run", str(planned.folder.file("config.yaml"))])
+        output.print_note(f"plan written to {planned.folder.path}; next: {command}")
 
 
 def _plan_to_json(planned: PlannedRun, forecast: PrecisionForecast | None) -> dict[str, Json]:
@@ -147,14 +147,13 @@ def _export_requests(
 
     known_rounds = find_known_rounds(planned)
     n_requests, files = export_run(planned, known_rounds, folder, format=format, shards=shards)
+    command = format_command(["youden", "judge", str(config)])
     if not n_requests:
-        output.print_note(
-            f"every request has an answer, so {folder} was not written; next: youden judge {config} --import"
-        )
+        output.print_note(f"every request has an answer, so {folder} was not written; next: {command} --import")
     else:
         output.print_note(
             f"{format_count(n_requests, 'request')} exported to {folder} in {format_count(len(files), 'file')}; "
-            f"import their answers with: youden judge {config} --import ANSWERS"
+            f"import their answers with: {command} --import ANSWERS"
         )
         if known_rounds.describe():
             output.print_note(known_rounds.describe())
@@ -366,7 +365,8 @@ def _print_judged_trials(planned: PlannedRun, verdicts: Verdicts, *, as_json: bo
 
     # empty if all costs are known; otherwise, it ends with a semicolon and a space
     uncertain_costs = output.format_uncertain_costs(verdicts.warnings)
-    output.print_note(f"{uncertain_costs}{_format_calls(calls)}; next: youden fit {folder}")
+    command = format_command(["youden", "fit", str(folder)])
+    output.print_note(f"{uncertain_costs}{_format_calls(calls)}; next: {command}")
 
 
 def _format_calls(calls: CallFacts) -> str:

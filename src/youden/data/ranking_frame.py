@@ -7,6 +7,18 @@ from typing import Any
 import pandas as pd
 
 
+class RankingSeries(pd.Series):
+    """Column of a `RankingFrame`; a table that pandas makes from it is a `RankingFrame` again."""
+
+    @property
+    def _constructor(self) -> type[RankingSeries]:
+        return RankingSeries
+
+    @property
+    def _constructor_expanddim(self) -> type[RankingFrame]:
+        return RankingFrame
+
+
 class RankingFrame(pd.DataFrame):
     """DataFrame whose `attrs` are not written to files: pandas writes `attrs` as JSON, which cannot hold objects of youden."""
 
@@ -14,6 +26,11 @@ class RankingFrame(pd.DataFrame):
     def _constructor(self) -> type[RankingFrame]:
         """Class of the tables that pandas makes from this one, for example by sorting it."""
         return RankingFrame
+
+    @property
+    def _constructor_sliced(self) -> type[RankingSeries]:
+        """Class of the columns of this table."""
+        return RankingSeries
 
     def to_parquet(self, *args: Any, **options: Any) -> Any:
         """Write the table without its `attrs` to a Parquet file, like `pandas.DataFrame.to_parquet`."""

@@ -11,6 +11,7 @@ from youden.errors import ConfigError, RunFolderError
 from youden.pipeline.alternative_rankings import check_partner_rules
 from youden.pipeline.telemetry import trace_step
 from youden.run_keys import Target
+from youden.text.printable import format_command
 from youden.types import Finding
 from youden.types.facts import PartnerRules
 
@@ -117,7 +118,7 @@ def check_fit(folder: RunFolder) -> None:
     if not is_same_plan or n_judged_then != n_judged:
         raise RunFolderError(
             f"The ranking in {folder.path} belongs to an earlier plan or to earlier answers. "
-            f"Run `youden fit {folder.path}` to fit the run again.",
+            f"Run `{format_command(['youden', 'fit', str(folder.path)])}` to fit the run again.",
             slug="fit-stale",
         )
 

@@ -37,6 +37,7 @@ from youden.pipeline.run_store import check_same_store, run_lock
 from youden.pipeline.telemetry import record_answer_counts, trace_step
 from youden.pipeline.verdicts import query_judge
 from youden.protocol.blocks import get_extensions
+from youden.text.printable import format_command
 from youden.types import Plan, Pool, Verdicts
 from youden.types.planning import Cost
 from youden.types.pool import or_none
@@ -231,7 +232,8 @@ def judge_run(
         except IncompleteRunError as error:
             can_be_ranked = team is not None and _has_answers(planned, team) and planned.can_be_partial
             if can_be_ranked and not isinstance(error, TooManyMissingError):
-                error.add(f"`youden fit {folder.path}` ranks by the answers so far.")
+                command = format_command(["youden", "fit", str(folder.path)])
+                error.add(f"`{command}` ranks by the answers so far.")
             raise
 
         # write them

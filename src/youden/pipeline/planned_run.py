@@ -32,6 +32,7 @@ from youden.protocol.extension import add_agents, add_calls, add_items, add_repe
 from youden.protocol.plan import make_plan
 from youden.protocol.pooled_trials import has_free_calls
 from youden.protocol.subsample import subsample
+from youden.text.printable import format_command
 from youden.text.sentences import format_count, suggest_name
 from youden.types import Plan, Pool
 from youden.types.plan_steps import Extension as Extended
@@ -194,7 +195,7 @@ def _make_extended_error(folder: RunFolder, n_planned_steps: int) -> RunFolderEr
 
     n_planned_steps : number of extensions of the plan in the folder
     """
-    command = f"youden run {folder.file('config.yaml')}"
+    command = format_command(["youden", "run", str(folder.file("config.yaml"))])
 
     # The config in the folder describes an extension in `unfinished` until it is finished, and then lists it in `extensions`.
     # If the plan has more extensions than this list, the last one is not finished.
@@ -202,8 +203,8 @@ def _make_extended_error(folder: RunFolder, n_planned_steps: int) -> RunFolderEr
     if folder_config and folder_config.unfinished and len(folder_config.extensions) < n_planned_steps:
         command = folder_config.unfinished.format_command(folder.path)
     return RunFolderError(
-        f"{folder.path} was extended since this plan was made. Run `{command}` to continue it, or set another name or "
-        "--out for this run.",
+        f"{folder.path} was extended since this plan was made. Run `{command}` to continue it (in Python, open it by "
+        "`youden.read_run`), or set another name or --out for this run.",
         slug="run-extended",
     )
 
@@ -551,7 +552,7 @@ def _check_same_judge(folder: RunFolder, judge: JudgeConfig) -> None:
             remedy = f"Set `decision: {decision}` in the judge's config to continue this run, or set {_NEW_NAME}"
             raise _make_mismatch_error(folder, f"answers of this judge with `decision: {decision}`", remedy=remedy)
 
-    command = f"youden rejudge {folder.path} --judge JUDGE --calls N/agent"
+    command = format_command(["youden", "rejudge", str(folder.path), "--judge", "JUDGE", "--calls", "N/agent"])
     remedy = f"Run `{command}` to query this judge on the same trials, or set {_NEW_NAME}"
     raise _make_mismatch_error(folder, "another judge's answers", remedy=remedy)
 

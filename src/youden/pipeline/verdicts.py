@@ -230,6 +230,9 @@ def _check_options(
     if not 0 <= max_missing <= 1:
         problem = f"max_missing must be from 0 to 1: got {max_missing}. Set a fraction, such as 0.01."
         raise ConfigError(problem, slug="max-missing")
+    check_argument(
+        "progress", progress, Progress | None, "Pass a youden.types.Progress; youden.run shows a progress bar."
+    )
     log_file = None if log is None else Path(log)
     options = JudgingOptions(max_cost, max_missing, retry_failed, progress, log_file, batching)
     if callable(judge):

@@ -492,7 +492,7 @@ class Run(RunView):
         with _sending_requests(progress=progress) as judging_options:
             planned = plan_stress(
                 self.path,
-                attacks=[attacks] if isinstance(attacks, str) else attacks,
+                attacks=[attacks] if isinstance(attacks, str) else list(attacks),
                 base_agent=base_agent,
                 judge=_to_plain(judge),
                 max_cost=max_cost,

@@ -154,8 +154,8 @@ class RunView:
         - `method`: estimator of the abilities, and method of the intervals.
         - `warnings`: findings about the run.
         """
+        fit_facts = self.facts  # raises if the run is missing or not fitted
         table = read_ranking_frame(self.folder.file("ranking.csv"))
-        fit_facts = self.facts
         table.attrs.update(
             unique_best=fit_facts.unique_best,
             choice=fit_facts.choice,
@@ -250,6 +250,8 @@ class RunView:
         if isinstance(trusted, str):
             trusted = (trusted,)
         panel = None if trusted is None else tuple(trusted)
+        for agent in panel or ():
+            check_argument("trusted", agent, str, "Pass ids of agents.")
         rules = folder.fit_settings.rules.with_changes(robust=robust, trusted=panel, families=families)
         write_answers_so_far(folder)
         fit_run(folder, target=target, rules=rules, rates=rates)

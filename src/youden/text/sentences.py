@@ -56,7 +56,7 @@ def escape_markdown(text: str) -> str:
 
 
 def describe_similar_names(names: Iterable[str]) -> str:
-    """State which names differ only in upper and lower case, in blanks, in invisible characters or in Unicode form.
+    """State which names differ only in case, in blanks, in invisible characters, in Unicode form or in a final .0.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def describe_similar_names(names: Iterable[str]) -> str:
     Examples
     --------
     >>> describe_similar_names(["GPT", "llama", "gpt"])
-    "names that differ only in case, spaces, invisible characters or Unicode form count as different: 'GPT', 'gpt'"
+    "names that differ only in case, spaces, invisible characters, Unicode form or a final .0 count as different: 'GPT', 'gpt'"
     >>> describe_similar_names(["GPT", "llama"])
     ''
     """
@@ -87,7 +87,8 @@ def describe_similar_names(names: Iterable[str]) -> str:
         quoted_names = [ascii(name) for name in listed_names]
     listed = ", ".join(quoted_names)
     ellipsis = ", …" if len(similar_names) > _MAX_VARIANTS else ""
-    return f"names that differ only in case, spaces, invisible characters or Unicode form count as different: {listed}{ellipsis}"
+    differences = "case, spaces, invisible characters, Unicode form or a final .0"
+    return f"names that differ only in {differences} count as different: {listed}{ellipsis}"
 
 
 def _list_similar_names(names: Iterable[str]) -> list[str]:
@@ -110,9 +111,14 @@ def _list_similar_names(names: Iterable[str]) -> list[str]:
 
 
 def _simplify_name(name: str) -> str:
-    """Return a name in lower case and in one Unicode form, with single spaces and without invisible characters."""
+    """Return a name in lower case and in one Unicode form, with single spaces and without invisible characters.
+
+    A whole number has no decimals: "1.0" becomes "1".
+    """
     visible = "".join(character for character in name if unicodedata.category(character) != "Cf")
-    return " ".join(unicodedata.normalize("NFKC", visible).casefold().split())
+    simplified = " ".join(unicodedata.normalize("NFKC", visible).casefold().split())
+    number = simplified.removesuffix(".0")
+    return number if number.isdecimal() else simplified
 
 
 def describe_empty_responses(n_by_agent: Mapping[str, int]) -> str:

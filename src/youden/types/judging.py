@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -134,6 +134,7 @@ class PlanJudge(Protocol):
         ...
 
 
+@runtime_checkable
 class Progress(Protocol):
     """Receiver of progress updates, such as a progress bar."""
 

@@ -38,9 +38,17 @@ def freeze(arrays: Iterable[NDArray[np.generic] | None]) -> None:
 
 
 class ReadOnly:
-    """Base of dataclasses with read-only arrays: each array is frozen when the object is created."""
+    """Base of dataclasses with read-only arrays: each array is frozen when the object is created, copied or unpickled."""
 
     def __post_init__(self) -> None:
+        self._freeze_arrays()
+
+    def __setstate__(self, state: Mapping[str, object]) -> None:
+        """Restore a pickled or copied object, whose attributes may include a digest that changes to arrays would falsify."""
+        self.__dict__.update(state)
+        self._freeze_arrays()
+
+    def _freeze_arrays(self) -> None:
         freeze(value for value in vars(self).values() if isinstance(value, np.ndarray))
 
 

@@ -30,7 +30,7 @@ from youden.pipeline.ranking import rank
 from youden.report.data.answer_blocks import open_trials
 from youden.report.data.ranking_tables import RankedAgent, add_report_columns
 from youden.report.data.trial_rows import Column, Page, TrialFilter, TrialLine, TrialRows
-from youden.text.printable import printable
+from youden.text.printable import format_command, printable
 from youden.types import MISSING_REASONS, Completion, Plan, Pool, Verdicts
 from youden.types.pool import Bools, Floats, Positions
 
@@ -464,9 +464,10 @@ class LiveRun:
         judge = load_judge_of_run(config)
         remedy = f"Wait for the run to end or, if no process judges it, run `{folder.format_command()}`."
         if judge.judges:
+            fit_command = format_command(["youden", "fit", str(folder.path)])
             raise RunFolderError(
                 f"The judge '{judge.name}' is a jury, whose answers are shown only when all its judges have answered all trials. "
-                f"{remedy} To rank by the trials that all of them have answered so far, run `youden fit {folder.path}`.",
+                f"{remedy} To rank by the trials that all of them have answered so far, run `{fit_command}`.",
                 slug="live-jury",
             )
         if not judge.makes_calls:

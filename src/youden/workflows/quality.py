@@ -19,6 +19,7 @@ from youden.data.folder.run_files import VERSION
 from youden.data.folder.run_folder import RunFolder
 from youden.data.label_tables import LabelTable, parse_id, parse_label
 from youden.data.pools.spool import format_excerpt
+from youden.data.pools.tidy_reader import get_column_values
 from youden.errors import ConfigError, StatisticsError
 from youden.pipeline.fitted_run import check_fit
 from youden.stats.small_areas.quality_estimates import MIN_AGENTS, QualityEstimates, quality_from_labels
@@ -203,11 +204,12 @@ def _read_labels_of_frame(
     an agent or an item is not an id, or [labels-value] if a label is not a number.
     """
     _check_label_columns(frame, label)
-    has_value = frame[label].notna().to_numpy()
-    row_numbers = np.flatnonzero(has_value) + 1  # from 1, for errors
-    rows_with_value = frame.loc[has_value, ["agent", "item", label]].astype(object).to_numpy().tolist()
+    agents_and_items = [get_column_values(frame, name) for name in ("agent", "item")]
+    values = frame[label].astype(object).where(frame[label].notna(), None)
     labels = []
-    for row_number, (agent, item, value) in zip(row_numbers, rows_with_value, strict=True):
+    for row_number, (agent, item, value) in enumerate(zip(*agents_and_items, values, strict=True), 1):
+        if value is None:
+            continue
         location = f"DataFrame, row {row_number}"
         number = parse_label(value, label, location)
         if np.isnan(number):  # a text of white space only
@@ -235,7 +237,12 @@ def _check_label_columns(frame: pd.DataFrame, label: str) -> None:
             "a DataFrame with one row per label.",
             slug="quality-column",
         )
-    missing = [name for name in ("agent", "item", label) if name not in frame]
+    column_names = list(frame.columns)
+    missing = [name for name in ("agent", "item", label) if name not in column_names]
+    duplicates = [name for name in ("agent", "item", label) if column_names.count(name) > 1]
+    if duplicates:
+        problem = f"Several columns of the labels have the same name: got {duplicates[0]}. Keep one of them."
+        raise ConfigError(problem, slug="quality-column")
     if not missing:
         return
 

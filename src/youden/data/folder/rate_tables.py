@@ -25,6 +25,7 @@ from youden.data.folder.run_files import damaged_file_error, read_bytes
 from youden.data.folder.table_columns import PAIRS, RATES
 from youden.data.folder.trial_tables import SplitFields
 from youden.errors import RunFolderError
+from youden.text.printable import format_command
 from youden.types import Plan
 from youden.types.cells import Pairs
 from youden.types.planning import IndependentRule
@@ -171,8 +172,9 @@ def read_pairs(path: Path, *, ranking: Path) -> Pairs:
     metadata = table.metadata
     ranking_digest = hashlib.sha256(read_bytes(ranking)).hexdigest()
     if metadata.ranking_digest != ranking_digest:
+        command = format_command(["youden", "fit", str(path.parent)])
         raise RunFolderError(
-            f"{path} belongs to another ranking than ranking.csv. Run `youden fit {path.parent}` to fit the run again.",
+            f"{path} belongs to another ranking than ranking.csv. Run `{command}` to fit the run again.",
             slug="pairs-stale",
         )
 

@@ -347,11 +347,7 @@ def _check_prompt_or_group(source: Source, value: Json, key: str, line: int) -> 
     """
     is_empty_group = key == "group" and value == ""
     if not isinstance(value, str | None) or is_empty_group:
-        raise source.make_error(
-            line,
-            f"the {key} is not a string: got {format_excerpt(value)}. Set a string, or remove the {key}.",
-            slug="pool-key",
-        )
+        raise source.make_no_string_error(value, key, line)
     if value and key == "prompt":
         source.warn_if_long(value, key, line)
     if value and key == "group":

@@ -255,6 +255,11 @@ class Source:
         self.check_name(value, f"{noun} id", number)
         return value
 
+    def make_no_string_error(self, value: object, noun: str, number: int) -> PoolError:
+        """Return the error [pool-key] for a prompt or group (`noun`) that is not a string, in the row with this number."""
+        problem = f"the {noun} is not a string: got {format_excerpt(value)}. Set a string, or remove the {noun}."
+        return self.make_error(number, problem, slug="pool-key")
+
     def check_name(self, value: str, noun: str, number: int) -> None:
         """Raise PoolError [pool-id] if a name has control characters, or if a spreadsheet would run it as a formula.
 
@@ -280,8 +285,8 @@ class Source:
             return "" if value.isspace() else value
         raise self.make_error(
             number,
-            f"the text is not a string: got {format_excerpt(value)}. Remove the row if there is no response; an empty "
-            "response is the empty string.",
+            f"the text is not a string: got {format_excerpt(value)}. Set the response as a string, the empty one for an empty "
+            "response; if there is no response, remove the row.",
             slug="pool-text",
         )
 

@@ -206,7 +206,7 @@ def read_frame(frame: pd.DataFrame, empty: EmptyRule = "failure") -> Pool:
     """
     source = Source(_FRAME, unit="row")
     tidy_frame = _to_tidy_frame(source, frame)
-    columns = [_get_column_values(tidy_frame, name) for name in (*REQUIRED, *OPTIONAL)]
+    columns = [get_column_values(tidy_frame, name) for name in (*REQUIRED, *OPTIONAL)]
     rows = _TidyRows(source, empty)
     for number, row in enumerate(zip(*columns, strict=True), 1):
         if any(value is not None for value in row):
@@ -234,6 +234,11 @@ def _to_tidy_frame(source: Source, frame: pd.DataFrame) -> pd.DataFrame:
             "`pandas.DataFrame({'agent': agents, 'item': items, 'text': texts})` with one row per response.",
             slug="pool-columns",
         )
+
+    if frame.columns.nlevels > 1:
+        problem = f"its columns have several levels: got {format_excerpt(next(iter(frame.columns)))}."
+        remedy = 'Select one level, for example by `table["text"]`, or set one name per column.'
+        raise source.make_error(None, f"{problem} {remedy}", slug="pool-columns")
 
     if GUARDED in frame:
         frame = _restore_guarded_texts(frame)
@@ -263,8 +268,8 @@ def _restore_guarded_texts(frame: pd.DataFrame) -> pd.DataFrame:
 def _melt_agents(source: Source, frame: pd.DataFrame) -> pd.DataFrame:
     """Convert a frame with one row per item and one column per agent to one row per response.
 
-    Items to which no agent responded are left out. A frame without a column `item`, or with several rows of an item, does not
-    have one row per item. It is not converted, and returned without its blank rows.
+    Items to which no agent responded are left out. A frame without exactly one column `item`, or with several rows of an item,
+    does not have one row per item. It is not converted, and returned without its blank rows.
 
     source : the data frame as a source of rows, for error messages
 
@@ -274,7 +279,8 @@ def _melt_agents(source: Source, frame: pd.DataFrame) -> pd.DataFrame:
     if frame.index.name == "item":
         frame = frame.reset_index()
     frame = frame.dropna(how="all")  # such as blank rows below the table in a spreadsheet
-    if "item" not in frame or frame["item"].duplicated().any():
+    n_item_columns = list(frame.columns).count("item")
+    if n_item_columns != 1 or frame["item"].duplicated().any():
         return frame
 
     item_columns = [name for name in ("item", "prompt") if name in frame]
@@ -316,7 +322,7 @@ def _is_not_blank(cell: object) -> bool:
     return not isinstance(cell, str) or bool(cell.strip())
 
 
-def _get_column_values(frame: pd.DataFrame, name: str) -> list[Any]:
+def get_column_values(frame: pd.DataFrame, name: str) -> list[Any]:
     """Return the values of one column of a data frame as a list.
 
     A missing value, such as NaN, becomes None. Ids, prompts and groups are converted to strings, because they may be
@@ -330,7 +336,21 @@ def _get_column_values(frame: pd.DataFrame, name: str) -> list[Any]:
     values: list[Any] = column.astype(object).where(column.notna(), None).tolist()
     if name in ("text", "repeat"):
         return values
-    return [None if value is None else str(value) for value in values]
+    return [_to_string(value) for value in values]
+
+
+def _to_string(value: object) -> object:
+    """Convert an id, a prompt or a group to a string.
+
+    A whole number has no decimals: 1.0 becomes "1", because pandas changes numbers to floats in a column with missing values.
+    None, bytes, arrays, and collections such as lists are returned unchanged; they are refused later.
+    """
+    is_collection = hasattr(value, "__len__") and not isinstance(value, str | tuple)
+    if value is None or is_collection:
+        return value
+    if isinstance(value, float | np.floating) and value.is_integer():
+        return str(int(value))
+    return str(value)
 
 
 def _read_batches(source: Source, table: pq.ParquetFile) -> Iterator[pa.RecordBatch]:
@@ -375,7 +395,7 @@ class _TidyRows:
             is a whole number or its digits. Text, prompt, group and repeat may be None.
         row_number : number of the row in the table, from 1, for errors
 
-        Raises: PoolError if a field is not valid, for example [pool-id] if an id is a number; [pool-contradiction] if an
+        Raises: PoolError if a field is not valid, for example [pool-id] if an id is a list; [pool-contradiction] if an
             earlier row states another prompt of the item, or another group of the agent. A second response of the same agent,
             item and repeat is refused later, by `to_pool`.
         """
@@ -389,6 +409,9 @@ class _TidyRows:
         agent_position = self._agents.setdefault(agent_id, len(self._agents))
         item_position = self._items.setdefault(item_id, len(self._items))
         self._cells.add(agent_position, item_position, response, row_number=row_number, repeat=repeat_number)
+        for noun, value in (("prompt", prompt), ("group", group)):
+            if not isinstance(value, str | None):
+                raise self._source.make_no_string_error(value, noun, row_number)
         if prompt:
             self._source.warn_if_long(prompt, "prompt", row_number)
             self._store_prompt_or_group(self._prompts, item_id, prompt, f"prompt of item {item_id!r}", row_number)

@@ -17,7 +17,7 @@ from youden.data.folder.run_folder import RunFolder
 from youden.data.folder.table_columns import ItemRow
 from youden.report.data.evidence import Evidence
 from youden.stats.trials.comparisons import rank_with_ties
-from youden.text.printable import printable
+from youden.text.printable import format_command, printable
 from youden.text.sentences import format_rank_range, format_with_interval
 from youden.text.tables import Table, format_decimal, make_table
 from youden.types import Finding, Pool
@@ -289,7 +289,8 @@ def read_current_labels(folder: RunFolder) -> tuple[Validation | None, Finding |
     if validation.tables_digest == folder.compute_tables_digest():
         return validation, None
     message = f"{LABELS} refers to an earlier ranking and is not shown."
-    remedy = f"Run `youden fit {folder.path} --labels {validation.source}`."
+    command = format_command(["youden", "fit", str(folder.path), "--labels", validation.source])
+    remedy = f"Run `{command}`."
     return None, Finding("labels-stale", f"{message} {remedy}")
 
 
@@ -298,9 +299,10 @@ def find_stale_quality(folder: RunFolder) -> Finding | None:
     if not folder.has("quality.json") or folder.find_quality() is not None:
         return None
     sources = ", ".join(folder.read_quality().sources)
+    command = format_command(["youden", "quality", str(folder.path), "--labels"])
     message = (
         "quality.json refers to an earlier ranking, so it is not shown, and labels do not decide the recommendation. "
-        f"Run `youden quality {folder.path} --labels FILE` or `Run.quality` again, with the labels of {sources}."
+        f"Run `{command} FILE` or `Run.quality` again, with the labels of {sources}."
     )
     return Finding("labels-stale", message)
 

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 
 from youden.errors import StatisticsError
+from youden.stats.base.array_likes import check_indexes
 from youden.stats.base.estimator import RealColumn, as_matrix, as_reals, no_cells_error
 
 IdColumn = NDArray[np.int32] | NDArray[np.int64]
@@ -123,11 +124,13 @@ def cells_from_arrays(
     Raises
     ------
     StatisticsError
+        [array-index]: if Series have different indexes;
         [cells-length]: if columns are not one-dimensional arrays of one length; [cells-id]: if a position is not an
         integer or out of range; [scores-numeric]: if scores are not numbers; [scores-infinite]: if one is infinite or NaN;
         [scores-empty]: if there is no cell of positive weight; [weights-numeric]: if weights are not numbers; [weights-negative]:
         if one is negative, infinite or NaN.
     """
+    check_indexes([agent, item, score, weight])
     agents, items = np.asarray(agent), np.asarray(item)
     scores = as_reals(score, noun="scores")
     weights = None if weight is None else as_reals(weight, noun="weights")
@@ -172,6 +175,7 @@ def cells_from_matrix(matrix: Any, *, weight: ArrayLike | None = None) -> Cells:
     Raises
     ------
     StatisticsError
+        [array-index]: if DataFrames have different indexes or columns;
         [scores-shape], [weights-shape]: if the matrix is not two-dimensional, or weights have another shape;
         [scores-numeric], [scores-infinite], [scores-empty]: if scores are not finite numbers, or there are none;
         [weights-numeric], [weights-negative]: if weights are not finite numbers, or one is negative; [cells-length]: if weights
@@ -187,6 +191,7 @@ def cells_from_matrix(matrix: Any, *, weight: ArrayLike | None = None) -> Cells:
         n_agents, n_items = entries.shape
         columns = entries.row, entries.col, entries.data
         return cells_from_arrays(*columns, n_agents=n_agents, n_items=n_items, weight=weight)
+    check_indexes([matrix, weight])
     scores = as_matrix(matrix)
     observed = ~np.isnan(scores)
     agent, item = np.nonzero(observed)

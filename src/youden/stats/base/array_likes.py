@@ -1,11 +1,11 @@
-"""Let functions of arrays take lists and pandas objects, whose values are used by position.
+"""Let functions of arrays take lists, and arrays of pandas, polars and pyarrow, whose values are used by position.
 
 Pandas is not imported. Indexing a Series by positions would use its labels, so every function gets arrays.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from typing import Any, TypeVar, cast
 
@@ -28,8 +28,9 @@ def takes_array_likes(function: F) -> F:
     Returns
     -------
     callable
-        Function that raises StatisticsError [array-index] if pandas objects of the same length have different indexes,
-        because their values are matched by position, and [array-numbers] if an argument is not an array of real numbers.
+        Function that raises StatisticsError [array-index] if pandas objects of the same length have different indexes or, if they
+        have one shape, different columns, because their values are matched by position; and [array-numbers] if an argument is not
+        an array of real numbers.
 
     Examples
     --------
@@ -42,7 +43,7 @@ def takes_array_likes(function: F) -> F:
 
     @wraps(function)
     def call_with_arrays(*args: object, **kwargs: object) -> object:
-        _check_indexes([*args, *kwargs.values()])
+        check_indexes([*args, *kwargs.values()])
         arrays = [_to_array(value) for value in args]
         return function(*arrays, **{name: _to_array(value) for name, value in kwargs.items()})
 
@@ -54,34 +55,77 @@ def _is_pandas_object(value: object) -> bool:
     return hasattr(value, "iloc") and hasattr(value, "to_numpy")
 
 
-def _check_indexes(arguments: Sequence[Any]) -> None:
-    """Raise StatisticsError [array-index] unless all pandas objects of the same length have the same index."""
+def check_indexes(arguments: Sequence[Any], *, columns: bool = True) -> None:
+    """Check that all pandas objects of the same length have the same index, and DataFrames of the same shape the same columns.
+
+    columns : whether the columns of DataFrames are checked
+
+    Raises StatisticsError [array-index], because values with different labels would be matched by position.
+    """
     first_by_length: dict[int, Any] = {}
+    first_by_shape: dict[tuple[int, ...], Any] = {}
     for later in filter(_is_pandas_object, arguments):
         first = first_by_length.setdefault(len(later), later)
-        if not first.index.equals(later.index):
-            raise StatisticsError(
-                f"Arguments from pandas must have the same index: got {list(first.index[:3])} … and {list(later.index[:3])} …. "
-                "Align them, for example by `b.loc[a.index]`, or pass arrays (`to_numpy()`) in the same order.",
-                slug="array-index",
-            )
+        _check_labels(first.index, later.index, "index", "b.loc[a.index]")
+        _check_one_order(first, later)
+        if later.ndim == 2 and columns:
+            first_frame = first_by_shape.setdefault(later.shape, later)
+            _check_labels(first_frame.columns, later.columns, "columns", "b[a.columns]")
+
+
+def _check_one_order(first: Any, later: Any) -> None:
+    """Check that two Series are not columns of two rankings, each with its best agent first.
+
+    Raises StatisticsError [array-index]. The index of such a table numbers the rows, so it does not show the difference.
+    """
+    is_ranked = _is_ranked_column(first) and _is_ranked_column(later)
+    if is_ranked and str(first.attrs) != str(later.attrs):
+        raise StatisticsError(
+            f"Two tables list their agents in different orders: got {first.name!r} and {later.name!r}, each with the best agent "
+            'first. Align them by the agents, for example by `a = a.set_index("agent")`, the same for b, and `b.loc[a.index]`.',
+            slug="array-index",
+        )
+
+
+def _is_ranked_column(value: Any) -> bool:
+    """Return whether a pandas object is a column of a table of youden in descending order, with numbers of rows as its index."""
+    is_of_ranking = not value.attrs.keys().isdisjoint({"recommendation", "summary"})
+    has_row_numbers = type(value.index).__name__ == "RangeIndex"
+    return bool(is_of_ranking and has_row_numbers and value.ndim == 1 and value.is_monotonic_decreasing)
+
+
+def _check_labels(first: Any, later: Any, name: str, remedy: str) -> None:
+    """Raise StatisticsError [array-index] unless two indexes are equal.
+
+    first, later : indexes, or columns, of two pandas objects
+    name : "index" or "columns", for the message
+    remedy : expression that aligns the objects b and a
+    """
+    if not first.equals(later):
+        raise StatisticsError(
+            f"Arguments from pandas must have the same {name}: got {list(first[:3])} … and {list(later[:3])} …. "
+            f"Align them, for example by `{remedy}`, or pass arrays (`to_numpy()`) in the same order.",
+            slug="array-index",
+        )
 
 
 def _to_array(value: Any) -> Any:
-    """Convert a list, tuple, range or pandas object to an array of numbers; return any other value that is no array unchanged.
+    """Convert a list, or an array of another package, to an array of numbers; return any other value unchanged.
 
     Masked values become NaN. Small numbers such as int8 and float16 become int64 and float64, so that differences and squares
     do not overflow.
 
-    Raises: StatisticsError [array-numbers] if the values are not real numbers, or if a set, dictionary or iterator is passed.
+    Raises: StatisticsError [array-numbers] if the values are not real numbers, or if a dictionary or another iterable is passed.
     """
-    if isinstance(value, dict | set | frozenset | Iterator):
-        raise _make_no_numbers_error(type(value).__name__)
     if _is_pandas_object(value):
         value = value.to_numpy()
     elif type(value) in (list, tuple, range):
         value = _stack(value)
+    elif hasattr(value, "__array__") and not isinstance(value, np.ndarray | np.generic):  # such as a Series of polars
+        value = np.asarray(value)
     if not isinstance(value, np.ndarray):
+        if isinstance(value, Iterable) and not isinstance(value, str):
+            raise _make_no_numbers_error(type(value).__name__)
         return value
     if isinstance(value, np.ma.MaskedArray):
         value = np.ma.filled(value.astype(np.float64), np.nan) if value.mask.any() else value.data

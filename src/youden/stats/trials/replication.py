@@ -16,7 +16,7 @@ from scipy.sparse import csr_array
 from scipy.special import digamma
 
 from youden.errors import StatisticsError
-from youden.stats.base.array_likes import takes_array_likes
+from youden.stats.base.array_likes import check_indexes, takes_array_likes
 from youden.stats.base.clusters import UNSEEN_CLUSTERS, CentredCovariance, unseen_effect_square
 from youden.stats.base.pair_chunks import check_positions, check_trials
 from youden.types.pool import Bools, Floats, Ids, Positions, ReadOnly
@@ -63,6 +63,7 @@ def replication_scores(same_item: ArrayLike, other_items: ArrayLike) -> Replicat
     Raises
     ------
     StatisticsError
+        [array-index]: if DataFrames have different indexes;
         [replication-shape]: unless both arrays have two dimensions, rows of equal length and equally many rows;
         [replication-answers]: if an answer is neither 0, 1 nor NaN.
 
@@ -84,6 +85,7 @@ def replication_scores(same_item: ArrayLike, other_items: ArrayLike) -> Replicat
     >>> scores.pearson.tolist(), scores.kl.tolist()
     ([2.0, -1.0], [1.5, 0.0])
     """
+    check_indexes([same_item, other_items], columns=False)
     same_answers, other_answers = _to_array(same_item), _to_array(other_items)
     if same_answers.ndim != 2 or other_answers.ndim != 2 or len(same_answers) != len(other_answers):
         raise StatisticsError(
