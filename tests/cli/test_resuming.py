@@ -36,6 +36,17 @@ def write_keyed_run(folder: Path, judge: dict[str, Any], **keys: Any) -> None:
     write_small_run(folder, "keyed", judge=judge | {"api_key_env": "OPENAI_API_KEY"}, **keys)
 
 
+def test_a_fit_names_the_command_that_finishes_an_unfinished_extension(
+    youden: Youden, tmp_path: Path, server: WireServer
+) -> None:
+    write_small_run(tmp_path, judge=wire_judge(server.url, price=100, max_tokens=1, concurrency=4), max_cost=5)
+    youden("run", "r.yaml").well()
+    assert "next:" not in youden("fit", "runs/r").err
+    assert youden("extend", "calls", "runs/r", "60", "--max-cost", "0.4").code == 1
+    fitted = youden("fit", "runs/r").well()
+    assert "next: finish the extension that was stopped: `youden extend calls runs/r 60 --max-cost 0.4`" in fitted.err
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", ["wire", "openai"])
 def test_a_completed_run_needs_no_api_key(

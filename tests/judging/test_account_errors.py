@@ -19,6 +19,7 @@ from wire_server import Reply, well_behaved
 from youden.errors import JudgeError
 from youden.judging.call.account_errors import find_account_error, parse_error_parts
 from youden.judging.call.connection import make_status_error
+from youden.judging.call.failures import to_judge_error
 from youden.judging.call.reply_errors import find_reply_error
 from youden.judging.config.judge_files import load_judge_config
 from youden.judging.scheduler.options import Batching, JudgingOptions
@@ -137,6 +138,42 @@ def test_a_code_is_recognized_anywhere_in_the_error(error: dict[str, Any], statu
     for body in ({"error": error}, [{"error": error}], {"error": [error]}):
         status_error = make_status_error(400, json.dumps(body), {})
         assert (status_error.kind, status_error.status in (status, 400)) == ("fatal", True), body
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Your prepayment credits are depleted. Please go to AI Studio to manage your project and billing.",
+        "Your project has exceeded its monthly spending cap.",
+        "Your team x has either used all available credits or reached its monthly spending limit.",
+        "余额不足或无可用资源包,请充值。",
+        "Credit limit exceeded, please navigate to the settings.",
+    ],
+)
+def test_missing_credit_that_is_reported_as_too_many_requests_ends_the_run(message: str) -> None:
+    error = make_status_error(429, json.dumps({"error": {"message": message, "code": "x"}}), {})
+    assert (error.kind, error.status) == ("fatal", 402)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        'openai/gpt-4o requires moderation on OpenAI. Your input was flagged for "violence". No credits were charged.',
+        "Content violates usage guidelines. Failed check: SAFETY_CHECK_TYPE_BIO",
+    ],
+)
+def test_a_request_that_is_forbidden_for_its_content_does_not_end_the_run(message: str) -> None:
+    error = make_status_error(403, json.dumps({"error": {"message": message, "code": 403}}), {})
+    assert (error.kind, error.status) == ("rejected", 400)
+    assert make_status_error(403, json.dumps({"error": {"message": "Request not allowed"}}), {}).kind == "fatal"
+
+
+@pytest.mark.parametrize("status", [400, 410, 503])
+def test_the_remedy_for_an_unknown_model_names_the_model_for_any_status(status: int) -> None:
+    error = make_status_error(status, '{"error": {"code": "model_not_found", "message": "No such model"}}', {})
+    judge_error = to_judge_error(error, judge="J", address="http://a")
+    assert judge_error.slug == "judge-model"
+    assert "No such model. Check `model`" in judge_error.message
 
 
 def test_a_rate_limit_that_mentions_quota_is_retried() -> None:

@@ -149,6 +149,7 @@ def test_a_cassette_reads_back_unchanged_except_for_seconds(tmp_path: Path) -> N
         (lambda line: line.replace('"content"', '"words"', 1), "request.messages.0"),
         (lambda line: line.replace('"answer":', '"failure":null,"x":'), "unknown key 'x'"),
         (lambda line: line + line, "occurs twice"),
+        (lambda line: line.replace('["YES",-0.5]', '["YES",0.5]'), "a log-probability is 0.5"),
     ],
 )
 def test_a_damaged_cassette_is_an_error_with_its_line(tmp_path: Path, damage: Callable[[str], str], says: str) -> None:
@@ -164,11 +165,11 @@ def test_a_damaged_cassette_is_an_error_with_its_line(tmp_path: Path, damage: Ca
         read_cassette(path)
 
 
-def test_a_cassette_with_a_byte_order_mark_and_a_lone_surrogate_is_read(tmp_path: Path) -> None:
+def test_a_cassette_with_a_byte_order_mark_a_blank_line_and_a_lone_surrogate_is_read(tmp_path: Path) -> None:
     path = tmp_path / "c.jsonl"
     write_cassette(path, Cassette((), {entry.request_hash: entry for entry in (an_entry(0), an_entry(1))}))
     head, line, last = path.read_bytes().splitlines(keepends=True)
-    path.write_bytes(BOM_UTF8 + head + line.replace(b'"text":"', b'"text":"\\uD83D', 1) + last)
+    path.write_bytes(BOM_UTF8 + head + b"\n" + line.replace(b'"text":"', b'"text":"\\uD83D', 1) + last)
     text, _ = (
         entry.outcome.text for entry in read_cassette(path).entries.values() if isinstance(entry.outcome, Completion)
     )

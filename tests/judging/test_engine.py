@@ -30,6 +30,7 @@ from youden.judging.engine import judge_plan
 from youden.judging.scheduler.calling import max_call_cost
 from youden.judging.scheduler.loop import MIN_ALLOCATIONS_PER_COLLECTION, GarbageCollection
 from youden.judging.scheduler.options import JudgingOptions
+from youden.judging.scheduler.shutdown import exceeds_max_missing
 from youden.judging.store.answers import Store, open_store
 from youden.types import PAIRED, Completion, Plan, Request, Verdicts
 
@@ -152,6 +153,40 @@ async def test_too_many_missing_answers_stop_the_run_and_are_named(store: Store)
         more = await judged.ask(plan, pool, server.url, store, options=JudgingOptions(max_missing=0.1))
     assert more.answered.sum() == len(plan) - 12
     assert server.n_requests == len(plan)
+
+
+async def test_stored_failures_below_the_limit_do_not_stop_a_resumed_run(store: Store) -> None:
+    """All of them are among the first trials, as if another worker had begun elsewhere in the plan."""
+    pool = make_pool(4, 20)
+    plan = dense_plan(pool)
+    async with WireServer(lambda n, body: Reply("Hm.") if n < 4 else well_behaved(n, body)) as server:
+        await judged.ask(plan, pool, server.url, store, options=JudgingOptions(max_missing=1))
+        resumed = await judged.ask(plan, pool, server.url, store, options=JudgingOptions(max_missing=0.01))
+    assert resumed.answered.sum() == len(plan) - 4
+    assert server.n_requests == len(plan)
+
+
+async def test_an_error_on_missing_answers_states_counts_that_exceed_the_limit(store: Store) -> None:
+    """Calls in flight are answered after the run has to stop."""
+    pool = make_pool(4, 20)
+    plan = dense_plan(pool)
+
+    def reply(n: int, body: Any) -> Reply:
+        return Reply("Hm.") if n < 6 or n == 203 else replace(well_behaved(n, body), delay=0.2 if n > 200 else 0)
+
+    async with WireServer(reply) as server:
+        with pytest.raises(TooManyMissingError) as caught:
+            await judged.ask(plan, pool, server.url, store, concurrency=120, start_concurrency=120)
+    n_missing, n_done = map(int, re.findall(r"^(\d+) of (\d+) trials", caught.value.message)[0])
+    assert exceeds_max_missing(n_missing, n_done, max_missing=0.01)
+
+
+async def test_missing_answers_that_exceed_the_limit_only_by_chance_do_not_stop_a_run(store: Store) -> None:
+    pool = make_pool(4, 20)
+    plan = dense_plan(pool)
+    async with WireServer(lambda n, body: Reply("Hm.") if n % 60 == 0 and n < 200 else well_behaved(n, body)) as server:
+        verdicts = await judged.ask(plan, pool, server.url, store)
+    assert missing(verdicts) == {"answered": len(plan) - 4, "unparsed": 4}
 
 
 @pytest.mark.parametrize(
@@ -289,10 +324,40 @@ async def test_a_finding_states_the_booked_and_maximum_cost_of_calls_without_a_r
     assert "3 attempts to send a request failed and may be billed" in str(output)
 
 
+async def test_an_error_that_ends_a_run_states_the_cost_of_calls_without_a_reply(store: Store) -> None:
+    def script(_request: Request) -> Completion:
+        raise CallError("The reply is not valid JSON.", kind="transient")
+
+    judge = Scripted(script)
+    with pytest.raises(JudgeError) as caught:
+        await ask(judge, store, changes={"price_in": 3, "price_out": 10, "max_tries": 2})
+    assert f"{judge.n_calls} attempts to send a request failed and may be billed" in caught.value.message
+
+
+async def test_the_reason_of_the_first_failed_call_is_shown(store: Store) -> None:
+    def script(request: Request) -> Completion:
+        if judge.n_calls % 20 == 0:
+            raise CallError(f"HTTP 400: Refused, number {judge.n_calls}.", kind="rejected", status=400)
+        return Completion(say(request), "stop", "m", 100, 1)
+
+    judge, progress = Scripted(script), Counted()
+    await ask(judge, store, progress=progress, max_missing=1)
+    (message,) = [text for _, text in progress.said if "failed" in text]
+    assert re.fullmatch(r"first failed call of '.+': HTTP 400: Refused, number 20\.", message)
+
+
 async def test_an_exhausted_budget_is_an_error_with_spent_and_remaining_amounts(store: Store) -> None:
     with pytest.raises(BudgetError, match=r"of 120 trials are done and \d+ remain") as caught:
         await ask(Scripted(say), store, changes={"price": 3}, max_cost=0.02)
     assert caught.value.exit_code == 1
+
+
+async def test_a_budget_error_counts_the_answers_of_other_processes_to_later_trials(store: Store) -> None:
+    pool = make_pool(4, 20)
+    last_trials = [(19, i, k, case) for i in range(4) for k in range(4) if i != k for case in (-1, 0)]
+    await judged.ask(judged.plan_of(pool, last_trials), pool, Scripted(say), store, price=3)
+    with pytest.raises(BudgetError, match="24 of 480 trials are done and 456 remain"):
+        await judged.ask(dense_plan(pool), pool, Scripted(say), store, price=3, options=JudgingOptions(max_cost=1e-6))
 
 
 async def test_a_call_of_unknown_cost_counts_at_its_maximum(store: Store) -> None:

@@ -164,6 +164,9 @@ def test_imported_answers_may_be_reordered_or_repeated_and_missing_ones_are_coun
     assert "an unknown amount" in again.err
     assert "every request has an answer" in exported(youden, "none").err
     assert not (exported_folder / "none").exists()
+    assert "the cost of earlier commands on this run is unknown" in again.err
+    youden("run", "c.yaml", "--max-cost", "1").well()
+    assert "unknown: some were imported, or have no price" in (exported_folder / "runs/c/report.html").read_text()
 
 
 def test_export_overwrites_no_existing_file(youden: Youden, exported_folder: Path) -> None:
@@ -282,7 +285,10 @@ def test_failures_are_stored_like_those_of_calls_and_resent_if_transient(youden:
     short = youden("judge", "c.yaml", "--import", str(answers), "--max-missing", "0.1")
     assert short.code == 1
     assert "1 of the 110 trials has no answer yet" in short.err
+    assert re.search(r"2 failures, such as: HTTP [45]00: ", short.err)
     assert "1 row skipped: the engine could not send the request; the first: HTTP 404" in short.err
+    repeated = youden("judge", "c.yaml", "--import", str(answers), "--max-missing", "0.1")
+    assert "110 rows read: 0 answers added, 108 stored already, 1 failures" in repeated.err
     assert json.loads(exported(youden, "rest").out)["export"]["requests"] == 2
     complete = youden(
         "judge", "c.yaml", "--import", *map(str, answer(exported_folder / "rest")), "--max-missing", "0.1", "--json"

@@ -188,6 +188,24 @@ def test_a_forged_amount_in_a_store_does_not_raise_the_cap(tmp_path: Path, expir
             assert budget.can_reserve(9.0)
 
 
+def test_the_cap_of_the_coordinator_also_limits_workers_with_a_higher_one(tmp_path: Path) -> None:
+    place = tmp_path / "v.db"
+    with join_as_worker(place, run="r") as team:
+        early_worker = SharedBudget(100.0, team)
+        assert early_worker.can_reserve(50.0)
+        with coordinate_run(place, run="r") as coordinator:
+            SharedBudget(10.0, coordinator)
+            team.sync()  # the next heartbeat
+            assert not early_worker.can_reserve(11.0)
+            assert early_worker.can_reserve(9.0)
+            assert early_worker.cap == pytest.approx(10.0)
+            with join_as_worker(place, run="r") as late_team:
+                assert not SharedBudget(100.0, late_team).can_reserve(11.0)
+        with coordinate_run(place, run="r") as coordinator:
+            SharedBudget(60.0, coordinator)
+            assert early_worker.can_reserve(50.0)
+
+
 def test_only_a_sole_coordinator_starts_a_new_invocation(tmp_path: Path) -> None:
     place = tmp_path / "v.db"
     with coordinate_run(place, run="r") as team:

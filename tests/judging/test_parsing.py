@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from youden.judging.backend_records import BACKENDS
 from youden.judging.config.judge_files import load_judge_config
 from youden.judging.question.label_reading import find_label
 from youden.judging.question.parsing import (
+    MAX_TOTAL_PROBABILITY,
     Decision,
     compute_label_probabilities,
     find_unique_label,
@@ -60,6 +62,7 @@ def completion_of(
             ],
         ),
         ("json", 1, ['{"answer": "YES"}', '\ufeff{"answer": "YES", "p": NaN}']),
+        ("json", 1, ['```json\n{"answer": "YES"}\n```', '```\n{"answer": "Yes."}\n```\n', '{"answer": " yes "}']),
         ("json", 0, [' {"answer":"NO"}\n', '{"answer": "NO", "why": "x"}']),
     ],
 )
@@ -91,6 +94,7 @@ UNPARSED: dict[Decision, list[Completion]] = {
             completion_of,
             ('{"answer": "YES", "answer": "NO"}', 'NO {"answer": "YES"}', '{"answer": "YES"}{"answer": "NO"}'),
         ),
+        completion_of('```json\n{"answer": "YES"}\n```\n```json\n{"answer": "NO"}\n```'),
     ],
     "logprobs": [
         completion_of("YES"),
@@ -123,6 +127,19 @@ def test_a_reply_without_a_label_is_missing_and_never_a_no(
     )
 
 
+@pytest.mark.parametrize(
+    ("finish", "reason"),
+    [
+        *((finish, "truncated") for finish in ("MAX_TOKENS", "max_tokens", "model_length", "abort", "pause_turn")),
+        ("model_context_window_exceeded", "truncated"),
+        *((finish, "refused") for finish in ("SAFETY", "content_filter: RECITATION", "sensitive")),
+        *((finish, "answered") for finish in ("stop", "STOP", "end_turn", "eos", "unknown")),
+    ],
+)
+def test_a_label_in_a_sentence_counts_only_if_the_reply_is_complete(finish: str, reason: str) -> None:
+    assert read_answer(completion_of("They seem alike at first, so YES", finish=finish), SAME).missing_reason == reason
+
+
 def test_a_complete_label_counts_although_the_reply_ended_by_length() -> None:
     assert read_answer(completion_of("YES", finish="length"), SAME).missing_reason == "answered"
 
@@ -143,6 +160,17 @@ def test_log_probabilities_give_p_yes_and_do_not_change_the_hard_decision() -> N
     assert reading.hard_answer == 0
     sure = read_answer(completion_of("YES", odds={"YES": 1.0}), SAME, decision="logprobs")
     assert (sure.answer, sure.hard_answer) == (1, 1)
+
+
+def test_a_token_that_is_listed_twice_counts_once() -> None:
+    listed_twice = completion_of("YES", odds={"YES": 0.7, "NO": 0.2})
+    listed_twice = replace(listed_twice, top_logprobs=listed_twice.top_logprobs[:1] + listed_twice.top_logprobs)
+    assert read_answer(listed_twice, SAME, decision="logprobs").answer == pytest.approx(0.7 / 0.9)
+
+
+def test_log_probabilities_of_more_than_one_in_sum_are_missing() -> None:
+    placeholders = completion_of("YES", odds={"YES": 1.0, "NO": 1.0})
+    assert read_answer(placeholders, SAME, decision="logprobs").missing_reason == "unparsed"
 
 
 def test_the_first_token_of_an_explanation_is_not_an_answer() -> None:
@@ -270,6 +298,19 @@ def test_an_answer_with_two_labels_is_missing_unless_a_first_or_last_line_is_a_l
         (("A", "B", "TIE"), "A provides more detail.", "A"),
         (("A", "B", "TIE"), "Verdict: A\nreason: it is clearer", "A"),
         (("A", "B", "TIE"), "B is a better response.", "B"),
+        (("A", "B", "TIE"), "B is worse.", None),
+        (("A", "B", "TIE"), "Response A lacks detail.", None),
+        (("FIRST", "SECOND", "TIE"), "The first response is not better.", None),
+        (("FIRST", "SECOND", "TIE"), "The second isn't.\nFIRST", "FIRST"),
+        (("YES", "NO"), "YES is incorrect.", None),
+        (("YES", "NO"), "The answer is YES only if both name a ferry.", None),
+        (("YES", "NO"), "It is impossible to say YES here.", None),
+        (("YES", "NO"), '{"YES": false}', None),
+        (("YES", "NO"), "Yes, if I am not wrong.", "YES"),
+        (("YES", "NO"), "YES is my answer", "YES"),
+        (("YES", "NO"), "[x] YES\n[ ] NO", "YES"),
+        (("YES", "NO"), "- [ ] YES\n- [x] NO", "NO"),
+        (("YES", "NO"), "☐ YES\n☑ NO", "NO"),
         (("A", "B", "TIE"), "It's a TIE.", "TIE"),
         (("A", "B", "TIE"), "a better than b", None),
         (("A", "B", "TIE"), "A better than B", None),
@@ -342,8 +383,10 @@ def test_unfinished_reasoning_has_a_reason_of_its_own(decision: Decision, finish
 @given(st.lists(st.tuples(st.sampled_from(["YES", "NO", "y", "x", ""]), st.floats(-30, 0)), max_size=6))
 def test_odds_are_fractions_or_none(top: list[tuple[str, float]]) -> None:
     odds = compute_label_probabilities(top, ("YES", "NO"))
-    total = math.fsum(math.exp(logprob) for token, logprob in top if token in ("YES", "NO", "y"))
-    assert (odds is None) == (total < 0.5)
+    probabilities = [(token, math.exp(logprob)) for token, logprob in set(top)]
+    total = math.fsum(probability for token, probability in probabilities if token in ("YES", "NO", "y"))
+    is_possible = math.fsum(probability for _, probability in probabilities) <= MAX_TOTAL_PROBABILITY
+    assert (odds is None) == (total < 0.5 or not is_possible)
     if odds is not None:
         assert math.fsum(odds.values()) == pytest.approx(1)
         assert min(odds.values()) >= 0
@@ -373,7 +416,7 @@ async def test_each_decision_is_requested_and_read_back(tmp_path: Path, backend:
     yes = truth(PLAN)
     np.testing.assert_array_equal(result.hard_answer, yes)
     np.testing.assert_allclose(result.answer, np.where(yes == 1, 0.9, 0.1) if decision == "logprobs" else yes)
-    parser = {"text": "label/3", "json": "json/2", "logprobs": "logprobs/3"}[decision]
+    parser = {"text": "label/4", "json": "json/2", "logprobs": "logprobs/3"}[decision]
     assert (result.judge["decision"], result.judge["parser"]) == (decision, parser)
 
 

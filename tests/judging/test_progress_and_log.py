@@ -150,7 +150,7 @@ def test_no_key_header_or_url_credential_is_in_store_log_run_folder_report_or_ou
         for secret in (KEY, sent.partition(" ")[2], WORD, "p%C3%A4ssword-planted"):
             assert secret.encode() not in output or (secret == WORD and way == "key"), secret
         lines = (tmp_path / "out" / "log.jsonl").read_text(encoding="utf-8").splitlines()
-        assert {json.loads(line)["event"] for line in lines} == {"start", "call", "failure", "stop"}
+        assert {json.loads(line)["event"] for line in lines} == {"start", "call", "failure", "first_failure", "stop"}
         assert b"***" in written
 
 

@@ -103,6 +103,25 @@ def test_an_invalid_proxy_url_is_an_error_without_its_password(monkeypatch: pyte
     assert "s3cret" not in str(caught.value)
 
 
+def test_a_socks_proxy_is_refused_and_all_proxy_is_used_unless_it_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "socks5://127.0.0.1:1080")
+    with pytest.raises(ConfigError, match=r"HTTP proxy.*NO_PROXY"):
+        find_proxy(URL)
+    monkeypatch.delenv("HTTP_PROXY")
+    for proxy, expected in (("http://127.0.0.1:9", "http://127.0.0.1:9"), ("socks5://127.0.0.1:1080", None)):
+        monkeypatch.setenv("ALL_PROXY", proxy)
+        assert find_proxy(URL) == expected
+
+
+@pytest.mark.parametrize("backend", ["wire", "openai"])
+async def test_an_unreachable_proxy_is_named_as_the_cause(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, backend: str
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    with pytest.raises(JudgeError, match=r"The proxy .* cannot be reached"):
+        await ask(PLAN, POOL, judge_config(URL, backend=backend, max_tries=1, api_key_env=None), tmp_path / "v.db")
+
+
 async def test_a_proxy_that_opens_no_tunnel_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with WireServer() as proxy:
         monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{proxy.port}")

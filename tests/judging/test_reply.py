@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from narrowing import untyped
 from youden.judging.backends.anthropic import from_anthropic
+from youden.judging.call.connection import parse_reply
 from youden.judging.call.failures import CallError
 from youden.judging.call.reply import MAX_USAGE_FACTOR, check_usage_for, parse_completion, validate_completion
 from youden.judging.call.reply_errors import find_reply_error
@@ -180,7 +181,7 @@ def test_a_reply_without_required_fields_is_no_answer(path: Place, value: object
     fails(reply(path, value) if path else value, words)
 
 
-@pytest.mark.parametrize("value", [800, 0.5, math.nan, math.inf, "nan", "inf", "-0.1", None, True, [], 10**400])
+@pytest.mark.parametrize("value", [800, 0.5, math.nan, math.inf, "nan", "inf", "-0.1", True, [], 10**400])
 def test_impossible_log_probabilities_are_no_answer(value: object) -> None:
     fails(reply(LOGPROB, value), "a log-probability is")
 
@@ -190,6 +191,7 @@ def test_unusually_formatted_log_probabilities_are_read() -> None:
         (LOGPROB, 1e-7, (("YES", 0.0),)),
         (LOGPROB, -9999, (("YES", -9999.0),)),
         (LOGPROB, -math.inf, ()),
+        (LOGPROB, None, ()),
         (TOP, None, ()),
         ((*ODDS_OF, "content"), None, ()),
         ((*ODDS_OF, "content"), [], ()),
@@ -275,6 +277,7 @@ def test_a_validated_usage_equals_the_reported_one_or_is_missing(n_in: int, n_ou
         ({"code": "²²²"}, "transient", 500, "(²²²)"),
         ({"code": ["x"]}, "transient", 500, "(no code)"),
         ("busy", "transient", 500, "(no code): busy"),
+        ("You exceeded your current quota.", "fatal", 402, "(no code): You exceeded"),
         (True, "transient", 500, "(no code): no reason given"),
     ],
 )
@@ -284,6 +287,21 @@ def test_an_error_inside_a_success_is_classified_by_its_code(error: object, kind
     assert (caught.value.kind, caught.value.status) == (kind, status)
     assert caught.value.reason.startswith("HTTP 200 with an error inside ")
     assert said in caught.value.reason
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "status"),
+    [
+        ({"base_resp": {"status_code": 1008, "status_msg": "insufficient balance"}, "choices": None}, "fatal", 402),
+        ({"object": "error", "message": "The model `m` does not exist.", "code": 404}, "fatal", 404),
+        ({"errors": [{"code": 7009, "message": "Upstream service unavailable"}], "success": False}, "transient", 500),
+        ({"detail": "Unauthorized", "choices": []}, "transient", 500),
+    ],
+)
+def test_a_success_without_choices_is_classified_by_its_message(body: dict[str, Any], kind: str, status: int) -> None:
+    with pytest.raises(CallError, match="HTTP 200 with an error inside") as caught:
+        parse_completion(body, seconds=0)
+    assert (caught.value.kind, caught.value.status) == (kind, status)
 
 
 def test_an_answer_with_an_additional_error_field_is_an_answer() -> None:
@@ -350,6 +368,14 @@ def test_an_error_next_to_or_inside_choices_is_classified_by_its_code(
     assert (caught.value.kind, caught.value.status) == (kind, status)
 
 
+@pytest.mark.parametrize("start", ["", ": keep-alive\n\n", "event: message\n"])
+def test_a_streamed_reply_is_refused_with_its_remedy_and_not_sent_again(start: str) -> None:
+    body = start + 'data: {"choices": [{"delta": {"content": "YES"}}]}\n\ndata: [DONE]\n\n'
+    with pytest.raises(CallError, match="Turn off streaming") as caught:
+        parse_reply(body.encode())
+    assert (caught.value.kind, caught.value.unbilled) == ("rejected", False)
+
+
 def test_an_error_in_a_choice_with_partial_text_is_an_error() -> None:
     output = errored(choice={"error": {"code": 502}}, message={"content": "The two YES"})
     with pytest.raises(CallError):
@@ -374,7 +400,9 @@ def test_an_empty_completion_without_usage_is_retried(usage: object, content: ob
     fails(output, "empty and reports no output tokens")
 
 
-@pytest.mark.parametrize("ended", ["STOP", "eos", "end_turn", "abort", "network_error", None])
+@pytest.mark.parametrize(
+    "ended", ["STOP", "eos", "end_turn", "abort", "network_error", "insufficient_system_resource", None]
+)
 def test_an_empty_completion_is_retried_for_any_finish_reason(ended: str | None) -> None:
     output = reply((*CHOICE, "finish_reason"), ended) | {"usage": None}
     output["choices"][0]["message"]["content"] = ""
@@ -416,6 +444,17 @@ def test_an_empty_completion_with_reported_tokens_or_a_reason_is_stored() -> Non
 def test_reasoning_tokens_outside_of_completion_tokens_are_billed(usage: dict[str, Any], tokens_out: int) -> None:
     output = reply() | {"usage": {"prompt_tokens": 200, "completion_tokens": 1} | usage}
     assert parse_completion(output, seconds=0).tokens_out == tokens_out
+
+
+@pytest.mark.parametrize(("n_prompt", "n_total", "n_in"), [(72, 202, 200), (200, 202, 200), (72, 74, 200)])
+def test_cached_tokens_that_a_gateway_leaves_out_of_the_prompt_are_billed(
+    n_prompt: int, n_total: int, n_in: int
+) -> None:
+    usage = {"prompt_tokens": n_prompt, "completion_tokens": 2, "total_tokens": n_total}
+    completion = parse_completion(
+        reply(("usage",), usage | {"prompt_tokens_details": {"cached_tokens": 128}}), seconds=0
+    )
+    assert (completion.tokens_in, completion.tokens_out) == (n_in, 2)
 
 
 def test_cached_tokens_of_a_claude_prompt_are_billed() -> None:

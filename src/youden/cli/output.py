@@ -295,6 +295,10 @@ def print_plan(
         )
     if cost.usd_spent:
         lines.append(f"earlier commands on this run have cost ${format_decimal(cost.usd_spent, 4)} in total")
+    elif cost.usd_spent is None:
+        lines.append(
+            "the cost of earlier commands on this run is unknown: some answers were imported, or have no price"
+        )
     for line in [*lines, *_describe_cap(planned, cost)]:
         print_note(f"plan: {line}")
 

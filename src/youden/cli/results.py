@@ -51,17 +51,23 @@ def fit_command(
 ) -> None:
     """Fit the model to the answers in RUN and rank its agents.
 
-    An unfinished run is ranked by the answers so far, and marked as partial.
+    An unfinished run is ranked by the answers so far, and marked as partial. The answers to an unfinished extension are not
+    used.
 
     Writes scores.csv, scores_row.csv, ranking.csv, items.csv, fit.json, signature.json and others, and
     with --labels also labels.json, which measures how well the ranking agrees with the labels. A run by preference has no
     files of scores. A run of 10,000,000 trials or more gets rates.parquet only with --rates. The settings of the ranking,
     such as --target, are stored in the config of the run.
     """
+    from youden.pipeline.next_step import format_finishing_step
     from youden.runs.run_object import Run
 
-    summary = Run(run).fit(**overrides, labels=labels, rates=rates).summary
+    fitted_run = Run(run).fit(**overrides, labels=labels, rates=rates)
+    summary = fitted_run.summary
     output.print_fitted_run(summary, as_json=as_json)
+    finishing_step = format_finishing_step(fitted_run.folder)
+    if finishing_step:
+        output.print_note(f"next: {finishing_step}")
     validation = summary.labels
     if labels is None or validation is None:
         return

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import cast
 
@@ -42,7 +42,7 @@ from youden.judging.scheduler.shutdown import (
     make_too_many_missing_error,
 )
 from youden.judging.store.answers import Store, make_payment
-from youden.judging.store.plan_answers import Costs, PlanAnswers, format_missing_reasons, read_answers
+from youden.judging.store.plan_answers import Costs, PlanAnswers, format_missing_reasons, iter_call_lists, read_answers
 from youden.registry import Registry
 from youden.text.printable import is_local_file
 from youden.types import PAIRED, Completion, Finding, Judge, Plan, Request, Verdicts
@@ -105,10 +105,12 @@ class JudgedTrials:
         self._questions = questions
         self._start_fraction = start_fraction
         self._request_hashes = np.zeros(n_trials, dtype="S64")
+        self._store: Store | None = None
         self._counts: Counter[str] = Counter()  # trials done by outcome: "answered", or the reason of a missing answer
 
     def make_outcome_handler(self, config: JudgeConfig, backend: Backend, store: Store) -> Outcomes:
         """Make the object that stores the outcomes of the calls for these trials, and their costs."""
+        self._store = store
         account, retry_failed = self._options.account, self._options.retry_failed
         return Outcomes(self, config, backend, store, self.stop, self._log, account, retry_failed)
 
@@ -194,25 +196,38 @@ class JudgedTrials:
         if not stored:
             self.costs.add(rows, make_payment(usd, completion))
         self._counts[reason] += len(rows)
-        if exceeds_max_missing(self._n_missing, self._counts.total(), max_missing=self._options.max_missing):
-            self.stop.request_stop(self._make_too_many_missing_error)
+        # a stored outcome costs nothing, so it stops the run only if answers to all other trials could not meet the limit
+        n_done = len(self) if stored else self._counts.total()
+        if exceeds_max_missing(self._n_missing, n_done, max_missing=self._options.max_missing):
+            counts = self._counts.copy()  # calls in flight may still be answered
+            self.stop.request_stop(partial(self._make_too_many_missing_error, counts))
         return reason
 
     def make_budget_error(self, budget: Budget) -> BudgetError:
         """Make the error for a budget that is spent before all trials are answered."""
-        return make_budget_error(budget, n_done=self._counts.total(), n=len(self))
+        return make_budget_error(budget, n_done=self._count_done(), n=len(self))
+
+    def _count_done(self) -> int:
+        """Count the trials that need no request, including those that other processes or earlier invocations answered."""
+        if self._store is None:
+            return self._counts.total()
+        row_keys = self._options.keys(self._questions, self._plan)
+        call_lists = iter_call_lists(row_keys, self._store, make_request=self.request)
+        calls = chain.from_iterable(call_lists)
+        n_stored = sum(len(call.rows) for call in calls if call.final_outcome(self.is_answer) is not None)
+        return n_stored + self._counts["not_asked"]
 
     @property
     def _n_missing(self) -> int:
         """Number of trials without an answer so far."""
         return self._counts.total() - self._counts["answered"]
 
-    def _make_too_many_missing_error(self) -> TooManyMissingError:
-        """Return the error that more answers are missing than allowed."""
+    def _make_too_many_missing_error(self, counts: Counter[str]) -> TooManyMissingError:
+        """Return the error that more answers are missing than allowed; `counts` are the trials by outcome."""
         return make_too_many_missing_error(
-            self._n_missing,
-            self._counts.total(),
-            reasons=format_missing_reasons(self._counts),
+            counts.total() - counts["answered"],
+            counts.total(),
+            reasons=format_missing_reasons(counts),
             max_missing=self._options.max_missing,
         )
 

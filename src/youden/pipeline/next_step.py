@@ -27,6 +27,21 @@ _SELECTION_FACTOR = 1.3
 """Approximate ratio of the selection-adjusted bound on a difference to the half-width of a single difference."""
 
 
+def format_finishing_step(folder: RunFolder) -> str:
+    """Format how to finish the unfinished extension of a run; return an empty string if there is none.
+
+    Parameters
+    ----------
+    folder : RunFolder
+        Folder of the run.
+    """
+    config = folder.find_config()  # None for an imported run
+    unfinished = None if config is None else config.unfinished
+    if unfinished is None or len(get_extensions(folder.read_plan_without_trials()).steps) > unfinished.number:
+        return ""
+    return f"finish the extension that was stopped: `{unfinished.format_command(folder.path)}`"
+
+
 def format_next_step(folder: RunFolder, facts: RunFacts, *, usd_per_call: float | None) -> str:
     """Format how many more calls or items would separate the last selected agent from the first other candidate.
 
@@ -68,9 +83,9 @@ def format_next_step(folder: RunFolder, facts: RunFacts, *, usd_per_call: float 
     from the run's own answers. If these do not show how much abilities vary between items, the half-width is assumed to be
     proportional to 1/√trials.
     """
-    unfinished = folder.read_config().unfinished
-    if unfinished is not None and len(get_extensions(folder.read_plan_without_trials()).steps) <= unfinished.number:
-        return f"finish the extension that was stopped: `{unfinished.format_command(folder.path)}`"
+    finishing_step = format_finishing_step(folder)
+    if finishing_step:
+        return finishing_step
 
     # cases in which more calls do not help
     choice = facts.choice

@@ -11,8 +11,8 @@ import re
 from typing import NamedTuple
 
 _NAME = (
-    r"(?:[\w-]+:)?((?:ant)?think(?:ing)?|thoughts?|reason(?:ing)?|reflection|analysis|scratch_?pad|rationale|deliberation|cot|"
-    r"chain[_-]of[_-]thought|inner[_-]monologue)"
+    r"(?:(?!(?:begin|start|end)_)[\w-]+[:_-])?((?:ant)?think(?:ing)?|thoughts?|reason(?:ing)?|reflection|analysis|scratch_?pad|rationale|deliberation|cot|"
+    r"chain[_-]of[_-]thought|inner[_-]monologue)(?:[_-](?:process|steps?|fast|faster))?"
 )
 _LESS_THAN, _GREATER_THAN = r"(?:<\|?|&lt;)", r"(?:>|&gt;)"
 _TAG = re.compile(
@@ -24,16 +24,19 @@ _TAG = re.compile(
             r"(<)(channel)\|>",
             r"◁(/?)(think)▷",
             r"<\|(begin|end)_of_(thought)\|>",
-            r"<\|(START|END)_(THINKING)\|>",
+            r"<\|(START|END)_(THINK|THINKING)\|>",
+            r"<\|(THINK|THINKING)_(START|END)\|>",
+            r"<\|inner_(prefix|suffix)\|>",
+            r"<unused(9[45])>",
         )
     ),
     re.IGNORECASE,
 )
-_CLOSES = {"/", "end", "<"}
+_CLOSES = {"/", "end", "<", "suffix", "95"}
 _CHANNEL = re.compile(r"<\|channel\|>\s*(\w+)[^<]*(?:<\|(?!message)[^|]*\|>[^<]*)*<\|message\|>", re.IGNORECASE)
 _END_OF_MESSAGE = re.compile(r"<\|(?:end|return|call|start)\|>.*", re.IGNORECASE | re.DOTALL)
 _ANY_CHANNEL = re.compile(r"<\|channel\|>", re.IGNORECASE)
-_BARE_ANALYSIS = re.compile(r"\s*analysis(?=[A-Z\"'])")
+_BARE_ANALYSIS = re.compile(r"\s*analysis(?:(?=[\w\"'])|.*assistantfinal)", re.DOTALL)
 _BARE_FINAL = "assistantfinal"
 
 

@@ -31,6 +31,9 @@ _CODES = {
         "payment_required",
         "budget_exceeded",
         "arrearage",
+        "not_enough_balance",
+        "account_overdue",
+        "accountoverdueerror",
     },
     BAD_KEY: {
         "invalid_api_key",
@@ -77,7 +80,8 @@ _WORDING = {
         r"\bno credits? (?:left|remaining|available)",
         r"\b(?:credits?|balance) (?:is|are|has been|have been) (?:depleted|exhausted|used up)",
         r"reached your specified (?:\w+ ){0,2}usage limits",
-        r"\b(?:spend|spending) limit (?:\w+ ){0,2}(?:reached|exceeded)",
+        r"\b(?:credit|spend|spending) (?:limit|cap) (?:\w+ ){0,2}(?:reached|exceeded)",
+        r"(?:reached|exceeded) (?:its|your) monthly spending (?:limit|cap)",
         r"^budget has been exceeded",
         r"余额不足|额度不足|欠费",
         r"exceeded your (?:current|monthly) (?:quota|included credits|spending limit)",
@@ -105,6 +109,23 @@ _PATTERNS = {
     status: re.compile("|".join(f"(?:{wording})" for wording in wordings), re.I)
     for status, wordings in _WORDING.items()
 }
+
+_ABOUT_CONTENT = re.compile(
+    r"\b(?:input|prompt|message|content|request|text)s? (?:was|were|has been|have been) flagged|"
+    r"content violates|failed check: safety|requires moderation",
+    re.I,
+)
+_ABOUT_RATE = re.compile(r"current quota|rate limit|try again|retry|\bper (?:second|minute|hour|day|month)\b", re.I)
+
+
+def is_about_content(message: object) -> bool:
+    """Return whether an error's message states that the provider refuses the content of a request."""
+    return isinstance(message, str) and _ABOUT_CONTENT.search(message) is not None
+
+
+def is_about_rate(message: object) -> bool:
+    """Return whether an error's message may be about a rate limit, although it may also mention quotas and billing."""
+    return isinstance(message, str) and _ABOUT_RATE.search(message) is not None
 
 
 class ErrorParts(NamedTuple):
@@ -187,7 +208,7 @@ def _iter_codes(objects: Iterable[Mapping[str, Any]]) -> Iterator[str | int]:
 def _find_message(objects: Iterable[Mapping[str, Any]]) -> object:
     """Return the first value, of any type, in a field in which providers write messages; None if there is none."""
     for fields in objects:
-        for name in ("message", "detail", "Message"):
+        for name in ("message", "detail", "Message", "msg", "status_msg", "error_msg"):
             if fields.get(name) is not None:
                 return fields[name]
     return None

@@ -37,7 +37,7 @@ class UncertainCosts:
     example : str or None
         Why the token counts of one such answer are not possible; None if no answer has such counts.
     n_lost : int
-        Calls that were sent and got no reply.
+        Calls that were sent and got no usable reply.
     usd_lost, max_usd_lost : float
         USD booked for them (what such calls usually cost), and the most that they can have cost.
     """
@@ -174,10 +174,13 @@ class Budget:
             costs.usd_lost += usd
             costs.max_usd_lost += max_usd
 
-    def describe_unreported_usage(self) -> str:
-        """Describe the cost that is counted for answers without valid token counts, model by model; empty without any."""
-        notes = [costs.describe_unreported_usage(model) for model, costs in self.uncertain.items()]
-        return " ".join(filter(None, notes))
+    def describe_uncertain_costs(self) -> str:
+        """Describe the costs that are counted for answers without valid token counts and calls without a reply, by model.
+
+        Returns sentences for the user; "" if all costs are certain.
+        """
+        findings = [finding for model, costs in self.uncertain.items() for finding in costs.findings(model)]
+        return " ".join(finding.message for finding in findings)
 
     def can_reserve(self, usd: float) -> bool:
         """Return whether a cost in USD fits the cap, in addition to what is spent and reserved."""

@@ -126,11 +126,16 @@ def parse_reply(body: bytes) -> object:
     Raises
     ------
     CallError
-        Of kind `transient`, if the body is not valid JSON.
+        Of kind `transient`, if the body is not valid JSON; `rejected`, if the server streams its reply.
     """
     try:
         return parse_json(body, unique_keys=False).value
     except ValueError as error:
+        if body.lstrip().startswith((b"data:", b"event:", b": ")):
+            reason = (
+                "The reply is a stream of events, which was not requested. Turn off streaming at the server or gateway."
+            )
+            raise CallError(reason, kind="rejected", status=400, unbilled=False) from None
         raise CallError(f"The reply is not valid JSON ({error}).", kind="transient") from None
 
 

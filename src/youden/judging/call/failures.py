@@ -10,7 +10,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 from youden.errors import JudgeError
-from youden.judging.call.account_errors import BAD_KEY, NO_CREDIT, find_account_error, is_quotation
+from youden.judging.call.account_errors import (
+    NO_CREDIT,
+    find_account_error,
+    is_about_content,
+    is_about_rate,
+    is_quotation,
+)
 from youden.judging.call.secrets import mask_secret_parts, mask_secrets
 from youden.types import Completion, Request
 
@@ -26,8 +32,10 @@ _CODES_IN_TEXT = (
 _TRANSIENT = {408, 409, 429}
 _NO_SERVER = {502, 503, 504}
 _REJECTED = 400
-_CLASSIFIED_BY_MESSAGE = {_REJECTED, 412, 422}
+TOO_MANY_REQUESTS = 429
+_CLASSIFIED_BY_MESSAGE = {_REJECTED, 412, 422, TOO_MANY_REQUESTS}
 """Statuses with which providers report the state of an account only in the message."""
+_FORBIDDEN = 403
 PROXY_AUTHENTICATION_REQUIRED = 407
 _FATAL = {401, 402, 403, 404, 405, PROXY_AUTHENTICATION_REQUIRED}
 
@@ -145,8 +153,8 @@ def make_http_error(
     codes : sequence of object
         The error's codes. A known code decides, whatever the status.
     message : object
-        The error's message. It is searched for known wording only if the error would otherwise reject this request
-        alone (status 400, 412 or 422).
+        The error's message. It is searched for known wording about the account with the statuses 400, 412 and 422, and with
+        429 unless it is about a rate limit. With 403, it is searched for wording about the content of this request.
     reason : str
         Description of the error for the user.
     retry_after : float, optional
@@ -156,10 +164,10 @@ def make_http_error(
     -------
     CallError
         Of kind `fatal` if the error is about the account or the model, otherwise of the kind of the status
-        (`classify_status`). Its status, which selects the remedy for the user, is the given one with three exceptions.
-        If a code or the message reports an invalid key, it is 401. If the message reports another error of the account
-        or the model, it is 402 (missing credit) or 404 (unknown model). If a code reports missing credit, it is 402,
-        but only if `status` alone is fatal: such a code with status 429 keeps 429.
+        (`classify_status`), or `rejected` with status 400 if a provider refuses the content of the request with 403.
+        In the first case, its status, which selects the remedy for the user, is 401 for an invalid key, 404 for an unknown
+        model, and 402 for missing credit. A code for missing credit with a status that is not fatal alone, such as 429,
+        keeps this status.
 
     Examples
     --------
@@ -167,16 +175,17 @@ def make_http_error(
     >>> error.kind, error.status
     ('fatal', 402)
     """
-    kind = classify_status(status)
-    searches_message = kind == "rejected" and status in _CLASSIFIED_BY_MESSAGE
+    if status == _FORBIDDEN and is_about_content(message):
+        return CallError(reason, kind="rejected", status=_REJECTED)
+
+    searches_message = status in _CLASSIFIED_BY_MESSAGE and not (status == TOO_MANY_REQUESTS and is_about_rate(message))
     account_error = find_account_error(codes, message if searches_message else "")
     if account_error is None:
-        return CallError(reason, kind=kind, status=status, retry_after=retry_after)
+        return CallError(reason, kind=classify_status(status), status=status, retry_after=retry_after)
 
     account_status, wording = account_error
-    is_bad_key = account_status == BAD_KEY
     is_fatal_without_credit = account_status == NO_CREDIT and status in _FATAL
-    if is_bad_key or is_fatal_without_credit or wording is not None:
+    if account_status != NO_CREDIT or is_fatal_without_credit or wording is not None:
         status = account_status
     return CallError(reason, kind="fatal", status=status, retry_after=retry_after, wording=wording)
 
@@ -247,7 +256,8 @@ def to_judge_error(error: CallError, *, judge: str, address: str) -> JudgeError:
         the account cannot pay for calls (`kind` "fatal"); [judge-unreachable] without a reply, or if a gateway replied
         in place of the judge (502, 503, 504); otherwise [judge-rejects].
     """
-    reply = f"The judge '{judge}' at {address} replied: {error.reason}"
+    reason = error.reason if error.reason.endswith((".", "!", "?", "…")) else f"{error.reason}."
+    reply = f"The judge '{judge}' at {address} replied: {reason}"
     status_error = _make_status_error(reply, error.status)
     if status_error is not None:
         return status_error
@@ -258,7 +268,7 @@ def to_judge_error(error: CallError, *, judge: str, address: str) -> JudgeError:
         )
     if error.status is None or is_no_response(error):
         return JudgeError(
-            f"The judge '{judge}' at {address} sent no usable reply: {error.reason} "
+            f"The judge '{judge}' at {address} sent no usable reply: {reason} "
             "Check that the server runs and that `base_url` is correct, then run the same command again.",
             slug="judge-unreachable",
         )
@@ -290,9 +300,6 @@ def _make_status_error(reply: str, status: int | None) -> JudgeError | None:
             slug="judge-moved",
         )
     return None
-
-
-TOO_MANY_REQUESTS = 429
 
 
 @dataclass

@@ -124,6 +124,9 @@ def make_connection_error(error: BaseException) -> CallError:
         kind = classify_status(error.status)
         # the status of the error is always 407, because messages to the user explain this status by the proxy
         return CallError(reason, kind=kind, status=PROXY_AUTHENTICATION_REQUIRED, unbilled=True)
+    if isinstance(error, aiohttp.ClientProxyConnectionError):
+        reason = f"The proxy in HTTP_PROXY, HTTPS_PROXY or ALL_PROXY cannot be reached ({error})."
+        return CallError(reason, kind="transient", unbilled=True)
     was_never_sent = isinstance(error, aiohttp.ClientConnectorError)
     return CallError(f"{type(error).__name__}: {error}", kind="transient", unbilled=was_never_sent)
 

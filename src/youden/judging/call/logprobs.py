@@ -144,7 +144,9 @@ def _get_alternatives(entry: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def validate_logprobs(alternatives: Any) -> tuple[tuple[str, float], ...]:
-    """Return valid pairs (token, log-probability); pairs with a log-probability of −∞ are left out.
+    """Return valid pairs (token, log-probability); pairs with a log-probability of −∞ or null are left out.
+
+    Servers write −∞ as null if their JSON has no infinity.
 
     Raises: CallError (transient) if a value is not a pair (token, log-probability), or a log-probability is greater than 0.
     """
@@ -155,6 +157,8 @@ def validate_logprobs(alternatives: Any) -> tuple[tuple[str, float], ...]:
         if not isinstance(pair, list | tuple) or len(pair) != 2 or not isinstance(pair[0], str):
             raise make_invalid_error("an alternative is not a token with its log-probability")
         token, logprob = pair
+        if logprob is None:
+            continue
         if not is_number(logprob) or math.isnan(logprob) or logprob > ROUNDING_TOLERANCE:
             raise make_invalid_error(f"a log-probability is {describe_number(logprob)}")
         if logprob > -math.inf:

@@ -1,7 +1,7 @@
 """Find the proxy for an address in the process environment.
 
-HTTP_PROXY, HTTPS_PROXY and NO_PROXY are read as in curl and httpx, in upper or lower case. aiohttp's own `trust_env` is
-not used: it would search for the proxy before every call, and send the credentials of a `.netrc` file.
+HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY are read as in curl and httpx, in upper or lower case. aiohttp's own `trust_env`
+is not used: it would search for the proxy before every call, and send the credentials of a `.netrc` file.
 """
 
 from __future__ import annotations
@@ -15,10 +15,14 @@ from youden.errors import ConfigError
 def find_proxy(url: str) -> str | None:
     """Return the URL of the proxy for an http or https URL, with its credentials; None to connect directly.
 
-    Raises: ConfigError [judge-proxy] if the environment variable does not contain a URL.
+    Raises: ConfigError [judge-proxy] if the environment variable does not contain the URL of an HTTP proxy.
     """
     parts = urlsplit(url)
-    proxy = getproxies().get(parts.scheme)
+    proxies = getproxies()
+    proxy = proxies.get(parts.scheme)
+    proxy_for_all = proxies.get("all", "")
+    if not proxy and not proxy_for_all.startswith("socks"):  # which other programs use
+        proxy = proxy_for_all
     host = parts.hostname or ""
     if not proxy or proxy_bypass(host):
         return None
@@ -27,10 +31,15 @@ def find_proxy(url: str) -> str | None:
 
     proxy_url = proxy if "://" in proxy else f"http://{proxy}"
     try:
-        _ = urlsplit(proxy_url).port  # ValueError if it is not a number
+        proxy_parts = urlsplit(proxy_url)
+        _ = proxy_parts.port  # ValueError if it is not a number
+        is_supported = proxy_parts.scheme in ("http", "https")
     except ValueError:
+        is_supported = False
+    if not is_supported:
         raise ConfigError(
-            f"The proxy for {parts.scheme}:// addresses is not a URL. Correct or unset {parts.scheme.upper()}_PROXY.",
+            f"The proxy for {parts.scheme}:// addresses is not the URL of an HTTP proxy, the only supported kind. Correct or "
+            f"unset {parts.scheme.upper()}_PROXY, or list the judge's host in NO_PROXY.",
             slug="judge-proxy",
-        ) from None
+        )
     return proxy_url

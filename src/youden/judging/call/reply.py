@@ -19,7 +19,12 @@ from typing import Any
 
 from youden.judging.call.failures import CallError
 from youden.judging.call.logprobs import find_first_token_alternatives, validate_logprobs
-from youden.judging.call.reply_errors import UNKNOWN_STATUS, find_reply_error, object_or_empty
+from youden.judging.call.reply_errors import (
+    UNKNOWN_STATUS,
+    find_error_without_choices,
+    find_reply_error,
+    object_or_empty,
+)
 from youden.judging.call.reply_fields import (
     MAX_NAME_CHARACTERS,
     MAX_TOKEN_BYTES,
@@ -123,6 +128,10 @@ def parse_completion(reply: object, *, seconds: float) -> Completion:
         raise error
 
     body = require_object(reply, "the reply")
+    error = None if body.get("choices") else find_error_without_choices(body)
+    if error is not None:
+        raise error
+
     choice = require_object(_get_first_choice(body.get("choices")), "choices[0]")
     message = require_object(choice.get("message"), "the message")
     text, refusal_in_content = _join_content(message.get("content"))
@@ -136,7 +145,7 @@ def parse_completion(reply: object, *, seconds: float) -> Completion:
         text=text,
         finish_reason=choice.get("finish_reason") or "unknown",
         model=body.get("model") or "",
-        tokens_in=usage.get("prompt_tokens", 0),
+        tokens_in=count_prompt_tokens(usage),
         tokens_out=tokens_out,
         seconds=seconds,
         fingerprint=body.get("system_fingerprint"),
@@ -160,6 +169,18 @@ _COMPLETED = ("stop", "end_turn", "eos", "eos_token", "abort", "unknown")
 """Finish reasons with which an empty reply is a fault of the server."""
 
 
+def count_prompt_tokens(usage: Mapping[str, Any]) -> Any:
+    """Return the tokens of the prompt, including cached ones; if the field `prompt_tokens` is not a valid count, its value.
+
+    Some gateways leave cached tokens out of `prompt_tokens`. The details then have more tokens than `prompt_tokens`.
+    """
+    n_prompt = parse_count(usage.get("prompt_tokens", 0))
+    n_cached = parse_count(object_or_empty(usage.get("prompt_tokens_details")).get("cached_tokens")) or 0
+    if n_prompt is None:
+        return usage.get("prompt_tokens")
+    return n_prompt + n_cached if n_cached > n_prompt else n_prompt
+
+
 def count_answer_tokens(usage: Mapping[str, Any]) -> int | None:
     """Count the tokens of an answer, including reasoning.
 
@@ -175,7 +196,7 @@ def count_answer_tokens(usage: Mapping[str, Any]) -> int | None:
     int or None
         The number of tokens; None if the reported number of tokens of the request or of the answer is invalid.
     """
-    n_in = parse_count(usage.get("prompt_tokens", 0))
+    n_in = parse_count(count_prompt_tokens(usage))
     n_out = parse_count(usage.get("completion_tokens", 0))
     if n_in is None or n_out is None:
         return None

@@ -28,6 +28,7 @@ _STATUS_BY_CODE = {
 }
 """HTTP status that providers usually send with each of these codes; `account_errors` has further codes."""
 
+_BAD_REQUEST = 400
 UNKNOWN_STATUS = 500
 """Status of an error whose codes are all unknown."""
 
@@ -36,7 +37,7 @@ def find_reply_error(reply: object) -> CallError | None:
     """Find and classify the error that a reply contains in place of an answer, although its HTTP status is 200.
 
     The error may be a field of the reply, of its first choice, or of the message of this choice. Without such a field,
-    the finish reason "error" or "network_error" is an error, too. A reply with a text and the finish reason "stop" or
+    a finish reason of `_FAILED` is an error, too. A reply with a text and the finish reason "stop" or
     "length" is an answer, unless its choice has an error.
 
     Parameters
@@ -70,13 +71,24 @@ def find_reply_error(reply: object) -> CallError | None:
     return failure
 
 
+def find_error_without_choices(reply: dict[str, Any]) -> CallError | None:
+    """Find and classify the error in a reply that has no choices and no field `error`; None if it has no message.
+
+    The error may be the reply itself, as in {"object": "error", "message": …}, the first of its `errors`, or its `base_resp`.
+    """
+    parts = parse_error_parts(reply.get("errors") or reply.get("base_resp") or reply)
+    if not isinstance(parts.message, str) or not parts.message:
+        return None
+    return make_error_from_codes(parts, prefix="HTTP 200 with an error inside")
+
+
 def _find_error_field(reply: dict[str, Any]) -> object | None:
     """Return the value of the field `error` that a reply contains in place of an answer.
 
     reply : the reply, parsed from JSON
 
-    Returns None if the reply contains a complete answer or reports no error. Returns an empty object, which is an error without
-    a description, if only the finish reason reports an error.
+    Returns None if the reply contains a complete answer or reports no error. Returns an object with a message if only the finish
+    reason reports an error.
     """
     choices = reply.get("choices")
     first_choice = choices[0] if isinstance(choices, list) and choices else None
@@ -91,12 +103,12 @@ def _find_error_field(reply: dict[str, Any]) -> object | None:
         if _is_error(error):
             return error
     if finish_reason in _FAILED:
-        return {}
+        return {"message": f"the finish reason is {finish_reason}."}
     return None
 
 
 _ENDED_BY_ITSELF = ("stop", "length")
-_FAILED = ("error", "network_error")
+_FAILED = ("error", "network_error", "insufficient_system_resource")
 
 
 def _is_error(value: object) -> bool:
@@ -117,7 +129,8 @@ def make_error_from_codes(parts: ErrorParts, *, prefix: str) -> CallError:
     Returns
     -------
     CallError
-        Of kind `transient` if no code is known, because the error may then be unrelated to the request.
+        If no code is known, of kind `fatal` if the message is about the account, and otherwise `transient`, because the
+        error may be unrelated to the request.
     """
     # the first code that is known, or else the first code that is not empty
     status = UNKNOWN_STATUS  # a transient error
@@ -132,6 +145,10 @@ def make_error_from_codes(parts: ErrorParts, *, prefix: str) -> CallError:
     has_message = isinstance(parts.message, str) and parts.message
     message = parts.message if has_message else "no reason given"
     reason = f"{prefix} ({displayed_code}): {message}"
+    if status == UNKNOWN_STATUS:  # without a known code, only the message can show that the account is at fault
+        error_by_message = make_http_error(_BAD_REQUEST, (), parts.message, reason=reason)
+        if error_by_message.kind == "fatal":
+            return error_by_message
     return make_http_error(status, parts.codes, parts.message, reason=reason)
 
 

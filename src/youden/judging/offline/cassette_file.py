@@ -19,7 +19,8 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, Valid
 
 from youden.data.atomic import atomic_write
 from youden.errors import InputError
-from youden.judging.call.failures import Failure
+from youden.judging.call.failures import CallError, Failure
+from youden.judging.call.reply import validate_completion
 from youden.judging.question.parsing import Reading
 from youden.judging.question.questions import Questions, canonical_request, hash_request, iter_keys
 from youden.judging.store.answers import Store
@@ -301,6 +302,8 @@ def check_cassette(path: Path) -> tuple[Cassette, list[str]]:
     entries: dict[str, Entry] = {}
     problems: list[str] = []
     for number, line in enumerate(entry_lines, start=2):
+        if not line.strip():
+            continue
         try:
             entry = _parse_entry(line)
         except ValueError as error:
@@ -337,8 +340,8 @@ def _read_lines(path: Path) -> list[bytes]:
 def _parse_entry(line: bytes) -> Entry:
     """Parse a line of a cassette.
 
-    Raises: ValueError if the line is not valid, if it has both an answer and a failure or neither, or if its request hash
-    is wrong. The hash is not checked if the texts of the request are redacted.
+    Raises: ValueError if the line or its answer is not valid, if it has both an answer and a failure or neither, or if its
+    request hash is wrong. The hash is not checked if the texts of the request are redacted.
     """
     fields = _Line.model_validate_json(_replace_surrogates(line))
     request = fields.request.model_dump(exclude_none=True, exclude={"parameters"})
@@ -346,6 +349,11 @@ def _parse_entry(line: bytes) -> Entry:
     outcome = fields.answer or fields.failure
     if outcome is None or (fields.answer and fields.failure):
         raise ValueError("it must have an answer or a failure, and not both")
+    if isinstance(outcome, Completion):
+        try:
+            validate_completion(outcome)
+        except CallError as error:
+            raise ValueError(error.reason) from None
 
     entry = Entry(fields.request_hash, request, outcome)
     if not entry.redacted:

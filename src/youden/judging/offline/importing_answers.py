@@ -46,7 +46,7 @@ class ImportCounts:
     n_new : int
         Answers that were added to the store.
     n_stored : int
-        Rows whose request already had an answer, which is kept.
+        Rows whose request already had an answer or a rejection, which is kept.
     n_failed : int
         Failures that were added to the store.
     n_unknown : int
@@ -59,8 +59,8 @@ class ImportCounts:
         Answers whose token counts are not possible; they count as unknown.
     unknown_keys : list of str
         The first few of the unknown request hashes, shortened.
-    not_sent_reason : str
-        Reason of the first request that was not sent; empty if there is none.
+    not_sent_reason, failure_reason : str
+        Reason of the first request that was not sent, and of one of the failures; empty if there is none.
     """
 
     n_rows: int = 0
@@ -73,6 +73,7 @@ class ImportCounts:
     n_impossible_usages: int = 0
     unknown_keys: list[str] = field(default_factory=list)
     not_sent_reason: str = ""
+    failure_reason: str = ""
 
     def iter_sentences(self) -> Iterator[str]:
         """Yield sentences that report the import to the user.
@@ -80,9 +81,10 @@ class ImportCounts:
         The first sentence counts the rows that were read and the outcomes that were added. One sentence follows for each reason
         why rows were skipped, and one on impossible token counts, if there were any.
         """
+        example = f", such as: {self.failure_reason}" if self.failure_reason else ""
         yield (
             f"{format_count(self.n_rows, 'row')} read: {format_count(self.n_new, 'answer')} added, {self.n_stored:,} stored "
-            f"already, {self.n_failed:,} failures"
+            f"already, {self.n_failed:,} failures{example}"
         )
         if self.n_unknown:
             examples = ", ".join(self.unknown_keys)
@@ -222,6 +224,8 @@ class _AnswerImport:
         self._counts.n_stored += len(stored_keys)
         self._counts.n_new += len(new_answers)
         self._counts.n_failed += len(new_failures)
+        for failure in new_failures.values():
+            self._counts.failure_reason = self._counts.failure_reason or failure.reason
         new_completions = {key: completion for key, (_, completion) in new_answers.items()}
         self._store.add_all(new_completions, new_failures, account=self._account)
         self._answers = {}
@@ -365,6 +369,7 @@ class _AnswerImport:
         """
         stored_failures = self._store.failures(list(failures)) if failures else {}
         stored_rejections = {key for key, failure in stored_failures.items() if failure.kind == "rejected"}
+        self._counts.n_stored += len(stored_rejections)
         new_failures = {key: failure for key, failure in failures.items() if key not in stored_rejections}
         if self._has_answer:  # the engine works, so the earlier rejections count, too
             self._failures |= self._early_rejections | new_failures

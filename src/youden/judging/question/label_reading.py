@@ -16,9 +16,10 @@ def find_label(text: str, labels: Collection[str]) -> str | None:
     """Find the label that a text without reasoning gives as its answer; None if that is not clear.
 
     If only one label occurs in the text, it is the answer, unless it is negated or an ordinary word of a sentence wherever it
-    occurs ("not the same", "no doubt"). In all other cases, the answer is the label that is the whole first line or the whole
-    last line. Punctuation and Markdown around a line are ignored. If both lines are labels, they must be the same. Letter case
-    does not matter, except for a label of one letter within a line: "a" is not the label A.
+    occurs ("not the same", "YES is wrong", "no doubt"). In all other cases, the answer is the label that is the whole first line
+    or the whole last line. Punctuation and Markdown around a line, and lines with an empty checkbox, are ignored. If both lines
+    are labels, they must be the same. Letter case does not matter, except for a label of one letter within a line: "a" is not
+    the label A.
 
     Examples
     --------
@@ -29,7 +30,7 @@ def find_label(text: str, labels: Collection[str]) -> str | None:
     ('NO', None)
     """
     choices = tuple(labels)
-    normalized_text = _normalize_characters(text)
+    normalized_text = _UNCHECKED_LINE.sub("", _normalize_characters(text))
     occurrences = list(_iter_labels(normalized_text, choices))
     if len({label for label, _ in occurrences}) == 1 and any(starmap(_may_be_answer, occurrences)):
         label, _ = occurrences[0]
@@ -43,6 +44,10 @@ def find_label(text: str, labels: Collection[str]) -> str | None:
     if label_of_first_line is None or label_of_last_line is None:
         return label_of_first_line or label_of_last_line
     return label_of_first_line if label_of_first_line == label_of_last_line else None
+
+
+_UNCHECKED_LINE = re.compile(r"^[ \t*-]*(?:\[[ \t]?\]|☐|⬜).*", re.MULTILINE)
+"""A line with an empty checkbox, as in "[ ] NO"."""
 
 
 def _iter_labels(text: str, labels: tuple[str, ...]) -> Iterator[tuple[str, re.Match[str]]]:
@@ -63,10 +68,25 @@ def _iter_labels(text: str, labels: tuple[str, ...]) -> Iterator[tuple[str, re.M
             yield labels[int(group_name.removeprefix("label"))], match
 
 
-_NEGATION = re.compile(r"""(?:\b(?:no|not|cannot|never|neither|hardly)|n['’]t)\b[\w \t"“”'‘’*]*\Z""", re.IGNORECASE)
+_NEGATING_WORDS = "no|not|cannot|never|neither|nor|hardly|unable|impossible|rather than|instead of"
+_NEGATION = re.compile(rf"""(?:\b(?:{_NEGATING_WORDS})|n['’]t)\b[\w \t"“”'‘’*]*\Z""", re.IGNORECASE)
 """A negation that no punctuation separates from the end of the text, other than quotation marks and emphasis."""
 _MAX_CHARACTERS_BEFORE = 100
 """Number of characters before a label that are searched for a negation."""
+
+_BE = "(?:is|was|are|would be) "
+_DENYING_WORDS = (
+    rf"(?:{_BE})?(?:not|never|wrong|incorrect|worse|false|inferior|weaker)|(?:is|was|are|does|would|can|ca|wo)n['’]t"
+)
+_DENIAL = re.compile(
+    rf"""["”'’*]*[ \t]+(?:(?:response|answer|text|option|one) )?(?:{_DENYING_WORDS}|cannot|lacks|fails|misses)\b|"""
+    r"""["”'’*]*[ \t]+(?:if|unless|only if)\b|["”'’*]*[ \t]*[:=][ \t]*(?:false|0)\b(?![.,]\d)""",
+    re.IGNORECASE,
+)
+"""Words directly after a label that deny it, or make it depend on a condition.
+
+Examples: "YES is wrong", "The first response is worse", "YES if both …", "YES: false".
+"""
 
 _CONJUNCTIONS = "as|because|but|due|for|over|since|than|with"
 _WORDS_AFTER_ANSWER = f"{_CONJUNCTIONS}|and|both|it|that|the|there|these|they|this|those|we|I"
@@ -86,9 +106,10 @@ name A ends with s, as in "A gives the reason", unlike most words after an artic
 
 
 def _may_be_answer(label: str, match: re.Match[str]) -> bool:
-    """Return whether an occurrence of a label in a text may be the answer: it is neither negated nor an ordinary word."""
+    """Return whether an occurrence of a label in a text may be the answer: neither negated nor denied, nor an ordinary word."""
     start = match.start()
-    if _NEGATION.search(match.string, max(start - _MAX_CHARACTERS_BEFORE, 0), start):
+    is_negated = _NEGATION.search(match.string, max(start - _MAX_CHARACTERS_BEFORE, 0), start) is not None
+    if is_negated or _DENIAL.match(match.string, match.end()):
         return False
     ordinary_word = _ORDINARY_WORDS.get(label.casefold())
     return ordinary_word is None or ordinary_word.match(match.string, start) is None

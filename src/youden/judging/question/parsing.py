@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -26,7 +27,7 @@ from youden.types.pool import Json
 
 Decision = Literal["text", "json", "logprobs"]
 
-PARSERS: Mapping[Decision, str] = {"text": "label/3", "json": "json/2", "logprobs": "logprobs/3"}
+PARSERS: Mapping[Decision, str] = {"text": "label/4", "json": "json/2", "logprobs": "logprobs/3"}
 MAX_TOKENS: Mapping[Decision, int] = {"text": 8, "json": 32, "logprobs": 1}
 TOP_LOGPROBS = 5
 
@@ -74,24 +75,31 @@ def make_decision_hint(decision: Decision, labels: Sequence[str]) -> str:
     return f"\n\nGive the answer as a JSON object and nothing else: {objects}."
 
 
+_CODE_BLOCK = re.compile(r"\s*```(?:json)?\s(.*)```\s*", re.DOTALL | re.IGNORECASE)
+
+
 def find_json_label(text: str, labels: Sequence[str]) -> str | None:
     """Return the label in the field "answer" of a JSON object; None if the text has no such label, or several answers.
+
+    The object may be in a code block of Markdown. Letter case and punctuation around the label are ignored.
 
     Examples
     --------
     >>> find_json_label('{"answer": "YES"}', ["YES", "NO"]), find_json_label('YES', ["YES", "NO"])
     ('YES', None)
     """
+    code_block = _CODE_BLOCK.fullmatch(text)
+    json_text = text if code_block is None else code_block[1]
     try:
-        value = parse_json(text, unique_keys=False).value
+        value = parse_json(json_text, unique_keys=False).value
         # a parsed object has only the last of several values of "answer", so they are counted in a second pass
-        json.loads(text.removeprefix("\ufeff"), object_pairs_hook=_reject_two_answers)
+        json.loads(json_text.removeprefix("\ufeff"), object_pairs_hook=_reject_two_answers)
     except (ValueError, RecursionError):
         return None
     if not isinstance(value, dict):
         return None
     answer = value.get("answer")
-    return next((label for label in labels if label == answer), None)
+    return parse_label(answer, tuple(labels)) if isinstance(answer, str) else None
 
 
 def _reject_two_answers(pairs: list[tuple[str, object]]) -> None:
@@ -106,6 +114,9 @@ MIN_LABEL_PROBABILITY = 0.5
 It is not required if the reply begins with a label: a server that restricts the reply to the labels may return the
 log-probabilities that hold without the restriction.
 """
+
+MAX_TOTAL_PROBABILITY = 1.05
+"""Largest sum of the probabilities of all tokens, with rounding errors. A larger sum is impossible for one position."""
 
 
 def compute_label_probabilities(
@@ -133,7 +144,8 @@ def compute_label_probabilities(
     -------
     dict of str to float or None
         Probability of every label, normalized to a sum of 1; it is 0 for a label to which no token belongs. None if no
-        token belongs to a label, or if the labels have less than `min_probability`.
+        token belongs to a label, if the labels have less than `min_probability`, or if the probabilities of all tokens add
+        up to more than `MAX_TOTAL_PROBABILITY`.
 
     Examples
     --------
@@ -141,8 +153,12 @@ def compute_label_probabilities(
     >>> compute_label_probabilities(tokens, ["YES", "NO"])["NO"]
     0.11111...
     """
+    distinct_tokens = dict.fromkeys(top_logprobs)  # some servers list the token that was chosen twice
+    if math.fsum(math.exp(logprob) for _, logprob in distinct_tokens) > MAX_TOTAL_PROBABILITY:
+        return None
+
     probabilities = dict.fromkeys(labels, 0.0)
-    for token, logprob in top_logprobs:
+    for token, logprob in distinct_tokens:
         label = find_unique_label(token, labels)
         if label is not None:
             probabilities[label] += math.exp(logprob)
@@ -359,11 +375,12 @@ def _find_answer_label(
     if exact_label is not None:
         return exact_label, "answered"
 
-    if completion.refusal or completion.finish_reason == "content_filter":
+    finish_reason = completion.finish_reason.casefold().partition(":")[0]  # "content_filter: RECITATION"
+    if completion.refusal or finish_reason in _FILTERED:
         return None, "refused"
     if answer is None:
         return None, "unfinished_reasoning"
-    if completion.finish_reason == "length":
+    if finish_reason in _CUT_OFF:
         return None, "truncated"
 
     # the reply is complete: search its text for a label
@@ -371,6 +388,18 @@ def _find_answer_label(
     if found_label is None:
         return None, "unparsed"
     return found_label, "answered"
+
+
+_FILTERED = {
+    *("content_filter", "safety", "recitation", "blocklist", "prohibited_content", "spii", "sensitive", "refusal"),
+    *("guardrail_intervened", "content_filtered"),
+}
+"""Finish reasons of a reply that the provider withheld or ended because of its content, in lower case."""
+_CUT_OFF = {
+    *("length", "max_tokens", "max_output_tokens", "max_length", "model_length", "model_context_window_exceeded"),
+    *("abort", "pause_turn"),
+}
+"""Finish reasons of a reply that ended before the model had finished it, in lower case."""
 
 
 def _find_exact_label(answer: str, labels: tuple[str, ...], decision: Decision) -> str | None:

@@ -94,6 +94,7 @@ class Outcomes:
     """Whether requests with a stored rejection, or a stored completion without an answer, are sent again."""
     last_answered_call: Call | None = field(default=None, init=False)
     """The call that was answered last, whose request can test whether the server responds."""
+    _has_shown_failure: bool = field(default=False, init=False)
     _early_failures: list[tuple[Call, Failure]] = field(default_factory=list, init=False)
 
     def record_cost(self, key: str, usd: float, completion: Completion | None = None) -> None:
@@ -229,7 +230,14 @@ class Outcomes:
     def _report_outcome(
         self, call: Call, outcome: Completion | Failure | None, *, usd: float = 0.0, stored: bool = False
     ) -> str:
-        """Pass an outcome to the work and the progress display; return why the answer is missing, or "answered"."""
+        """Pass an outcome to the work and the progress display; return why the answer is missing, or "answered".
+
+        The reason of the first failure is shown, because the counts of missing answers do not contain it.
+        """
+        is_known_to_work = stored or self.stop.has_answers  # otherwise, an error that ends the run states the reason
+        if isinstance(outcome, Failure) and is_known_to_work and not self._has_shown_failure:
+            self._has_shown_failure = True
+            self.log.announce("first_failure", f"first failed call of '{self.judge.name}': {outcome.reason}")
         result = self.work.record_outcome(call.rows, call.key, outcome, usd=usd, stored=stored)
         self.log.advance(len(call.rows), outcome=result, usd=usd, stored=stored)
         return result

@@ -7,6 +7,7 @@ and the `cancel()` of a task all arrive here as a cancellation. A second one end
 from __future__ import annotations
 
 import asyncio
+import math
 import signal
 import threading
 from collections import Counter
@@ -264,8 +265,8 @@ class StopReason:
         Parameters
         ----------
         *budgets : Budget
-            Budgets of the run. If some answers had no valid token counts, a budget has counted the largest possible cost for
-            them. A note about this cost is added to the error. Equal notes are added once.
+            Budgets of the run. A note about the costs that they have counted for answers without valid token counts, and for
+            calls without a usable reply, is added to the error. Equal notes are added once.
 
         Raises
         ------
@@ -275,7 +276,7 @@ class StopReason:
         if self._make_error is None:  # nothing has requested the end of the run
             return
         error = self._make_error()
-        notes = [budget.describe_unreported_usage() for budget in budgets]
+        notes = [budget.describe_uncertain_costs() for budget in budgets]
         for note in dict.fromkeys(notes):
             if note:
                 error.add(note)
@@ -306,7 +307,10 @@ class AnswersMissingError(IncompleteRunError):
 
 
 def exceeds_max_missing(n_missing: int, n_done: int, *, max_missing: float) -> bool:
-    """Return whether a run must stop early because more answers are missing than `max_missing` allows.
+    """Return whether a run must stop early because significantly more answers are missing than `max_missing` allows.
+
+    The limit is exceeded by more than three standard errors. Otherwise, chance would stop many runs below the limit, because
+    it is checked after each answer.
 
     Parameters
     ----------
@@ -315,7 +319,8 @@ def exceeds_max_missing(n_missing: int, n_done: int, *, max_missing: float) -> b
     max_missing : float
         Largest fraction of trials without an answer with which the run continues, in [0, 1].
     """
-    return n_done >= MIN_TRIALS_BEFORE_STOP and n_missing > max_missing * n_done
+    std_error = math.sqrt(max_missing * (1 - max_missing) * n_done)
+    return n_done >= MIN_TRIALS_BEFORE_STOP and n_missing > max_missing * n_done + 3 * std_error
 
 
 def check_answered(verdicts: Verdicts, *, max_missing: float) -> None:

@@ -3,7 +3,8 @@
 The members are the processes that work on the run. Each has a row in the store, so that any host can join. At most one
 process is the coordinator, which writes the run folder. A member that stops renewing its row has ended; its whole
 grant counts as spent, because it may have spent it after its last report. The cap holds for all members together,
-because the worst-case cost of each request is reserved in the store before it is sent.
+because the worst-case cost of each request is reserved in the store before it is sent. The coordinator writes its cap
+to a row of its own, so that it also holds for workers that were started with a higher one.
 """
 
 from __future__ import annotations
@@ -27,6 +28,11 @@ from youden.judging.store.leases import LEASE_SECONDS, is_dead_process, new_hold
 HEARTBEAT_SECONDS = 1.0
 """Time between two reports of a member that spends nothing; one that spends reports before it spends more."""
 
+CAP_ROW = "cap"
+"""Name of the row whose `granted` is the cost cap of the coordinator; it is no member."""
+
+MAX_INTEGER = 2**63 - 1
+"""Largest integer that a store accepts."""
 
 _GOLDEN = (math.sqrt(5) - 1) / 2
 """Golden ratio: the fractional parts of its multiples are spread evenly over [0, 1)."""
@@ -214,7 +220,7 @@ class WorkerGroup:
         rows : new rows of all members; the row of this member is the last one
         report : amounts of this member, as its row contains them
         """
-        *other_rows, own_row = rows
+        *other_rows, own_row = (row for row in rows if row.name != CAP_ROW)
         self.others = self._sum_rows(other_rows)
         self._granted = own_row.granted
         self.is_limited = own_row.granted < report.requested
@@ -249,7 +255,10 @@ class WorkerGroup:
 
         Raises: JudgeError [run-busy] or [lease-lost] if this member and another living member are both the coordinator.
         """
-        other_rows = self._make_rows_of_other_members(now, rows)
+        cap_rows = self._make_cap_rows(rows)
+        if self._budget is not None:
+            self._budget.set_group_cap(min((row.granted for row in cap_rows), default=math.inf))
+        other_rows = self._make_rows_of_other_members(now, [row for row in rows if row.name != CAP_ROW])
         granted_to_others = sum(row.granted for row in other_rows)
         requested = report.minimum if is_leaving else report.requested
         own_row = Member(
@@ -261,7 +270,14 @@ class WorkerGroup:
             expires=0.0 if is_leaving else now + LEASE_SECONDS,
             asks=self.sends_requests,
         )
-        return [*other_rows, own_row]
+        return [*cap_rows, *other_rows, own_row]
+
+    def _make_cap_rows(self, rows: Sequence[Member]) -> list[Member]:
+        """Return the row with the cap of the coordinator, in a list: its cap here, otherwise the stored row, if any."""
+        if not self._is_coordinator or self._budget is None or self._budget.cap == math.inf:
+            return [row for row in rows if row.name == CAP_ROW]
+        cap = min(int(self._budget.cap * PICODOLLARS_PER_USD), MAX_INTEGER)
+        return [Member(name=CAP_ROW, leads=False, granted=cap, spent=0, answered=0, expires=0.0)]
 
     def _make_rows_of_other_members(self, now: float, rows: Sequence[Member]) -> list[Member]:
         """Return the new rows of the other members: one row per living member, and one row for all ended members together.
@@ -432,6 +448,7 @@ class SharedBudget(Budget):
 
     def __init__(self, cap: float, workers: WorkerGroup) -> None:
         super().__init__(cap)
+        self._own_cap = self.cap
         self._group = workers
         self._granted = 0  # picodollars that this member may spend
         self._awaited_amount = 0  # picodollars that the tasks in `reserve` wait for, in all
@@ -530,6 +547,10 @@ class SharedBudget(Budget):
 
             self._granted = min(self._granted, requested)
             return BudgetReport(spent, minimum=spent + self._reserved, requested=requested)
+
+    def set_group_cap(self, amount: float) -> None:
+        """Set the cap of the coordinator, in picodollars; the lower one of both caps applies."""
+        self.cap = min(self._own_cap, amount / PICODOLLARS_PER_USD)
 
     def set_granted(self, amount: int) -> None:
         """Set this member's share of the cap, in picodollars."""

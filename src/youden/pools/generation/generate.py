@@ -317,7 +317,7 @@ def _make_result(
     pool, n_texts = _build_pool(generation, texts, name=name)
     n_missing = n_texts - pool.n_responses
     reasons = "; ".join(models.reasons)
-    uncertain_costs = models.budget.describe_unreported_usage()
+    uncertain_costs = models.budget.describe_uncertain_costs()
     if n_missing > max_missing * n_texts:
         error = make_too_many_missing_error(
             n_missing, n_texts, reasons=reasons, max_missing=max_missing, what="responses"
