@@ -18,10 +18,13 @@ from click.testing import CliRunner
 import book
 from commands import Ended, Youden, write_config, write_pool_table
 from youden import cli, make_plan, read_pool
+from youden.cli.output import MAX_COLUMNS, print_table
 from youden.data.folder.run_folder import RunFolder
 from youden.data.folder.table_columns import ranking_columns
-from youden.pipeline.next_step import _forecast_needed_data
-from youden.types import Scores
+from youden.pipeline.next_step import _forecast_data_by_components, _forecast_needed_data
+from youden.stats.forecast import AgentVariances, half_widths
+from youden.text.tables import make_table
+from youden.types import PAIRED, Scores
 from youden.types.results import Signature
 
 RUN_FILES = {
@@ -162,6 +165,23 @@ def test_plan_states_its_default_holdout(youden: Youden, tmp_path: Path) -> None
         assert ("design 'dense' holds out 20% of the cells by default" in stderr) == (holdout is None)
 
 
+def test_a_table_that_is_not_printed_on_a_terminal_divides_no_name(capsys: pytest.CaptureFixture[str]) -> None:
+    names = ["Mixtral-8x7B-Instruct-v0.1_concise", "0.746 … 0.820"]
+    print_table(make_table("", ["agent", "interval"], [f"number {k}" for k in range(6)], [names + 6 * ["1"]]))
+    lines = capsys.readouterr().out.splitlines()
+    assert all(any(name in line for line in lines) for name in names)
+    assert max(map(len, lines)) <= MAX_COLUMNS
+
+
+def test_plan_run_and_report_state_the_planned_percentage_without_free_calls(youden: Youden, tmp_path: Path) -> None:
+    write_pool_table(tmp_path / "mine.csv", n_agents=4, n_items=60)
+    write_config(tmp_path / "mine.yaml", pool="mine.csv", calls="10%")
+    expected = "10.0% of dense without 576 free independent calls"
+    assert f"720 calls ({expected})" in youden("plan", "mine.yaml").err
+    assert f"720 calls to lexical, {expected}" in youden("run", "mine.yaml").err
+    assert f"720 calls ({expected})" in youden("report", "runs/mine", "--format", "md").out
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("gaps", [False, True])
 def test_the_next_step_is_a_command_that_extends_the_run(youden: Youden, tmp_path: Path, gaps: bool) -> None:
@@ -171,7 +191,9 @@ def test_the_next_step_is_a_command_that_extends_the_run(youden: Youden, tmp_pat
         (tmp_path / "mine.csv").write_text("".join(lines[:20] + lines[21:]), encoding="utf-8")
     write_config(tmp_path / "mine.yaml", pool="mine.csv", calls="20/agent")
     ended = youden("run", "mine.yaml")
-    match = re.search(r"next: about ([\d,]+) more calls would separate a\d and a\d: `youden (.*)`; report", ended.err)
+    match = re.search(
+        r"next: about ([\d,]+) more calls would separate a\d and a\d if .*: `youden (.*)`; report", ended.err
+    )
     assert match, ended.err
     grown = youden(*shlex.split(match[2]))
     assert grown.code == 0, grown.err
@@ -181,7 +203,7 @@ def test_the_next_step_of_a_small_pool_counts_each_trial_for_both_agents(youden:
     write_pool_table(tmp_path / "mine.csv", n_agents=4, n_items=120)
     write_config(tmp_path / "mine.yaml", pool="mine.csv", calls="10/agent")
     ended = youden("run", "mine.yaml")
-    match = re.search(r"next: about ([\d,]+) more calls would separate (a\d) and (a\d): `.*`; report", ended.err)
+    match = re.search(r"next: about ([\d,]+) more calls would separate (a\d) and (a\d) if .*: `.*`; report", ended.err)
     assert match, ended.err
 
     folder = RunFolder(tmp_path / "runs/mine")
@@ -189,6 +211,20 @@ def test_the_next_step_of_a_small_pool_counts_each_trial_for_both_agents(youden:
     assert needed is not None
     assert needed.unit == "blocks"
     assert int(match[1].replace(",", "")) == 4 * needed.n_added  # a block of four agents has four trials
+
+
+def test_the_items_of_the_next_step_suffice_with_as_many_calls_each_as_in_the_run(tmp_path: Path) -> None:
+    write_pool_table(tmp_path / "mine.csv", n_agents=4, n_items=40)
+    plan = make_plan(read_pool(tmp_path / "mine.csv"), calls="20/agent")
+    components = AgentVariances(np.array([1.0]), np.array([2.0]))
+    n_blocks = int((plan.trial_type == PAIRED).sum()) // plan.n_agents
+    required = float(half_widths(components, n_blocks, plan.n_items)[0]) / 4
+
+    needed = _forecast_data_by_components(components, required, plan)
+    assert needed.unit == "items"
+    growth = 1 + needed.n_added / plan.n_items
+    grown = half_widths(components, round(growth * n_blocks), round(growth * plan.n_items))
+    assert 0.9 * required < grown[0] <= required
 
 
 @pytest.mark.slow

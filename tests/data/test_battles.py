@@ -274,6 +274,20 @@ def test_a_star_of_battles_against_one_baseline_is_ranked(shared: Path, youden: 
     expected = {agent: baseline + 2 * win_rate[agent] - 1 for agent in ability}
     assert ability == pytest.approx(expected, abs=1e-9)
 
+    # the linear model predicts more than 100 net wins of 100 comparisons; the interval is not cut off at the estimate
+    best = result["ranking"][0]
+    assert best["ability"] > 1
+    assert best["high"] - best["ability"] == pytest.approx(best["ability"] - best["low"])
+
+
+def test_a_table_without_both_orders_of_a_pair_is_noted(tmp_path: Path) -> None:
+    sorted_rows = "a,b,tie,1\na,c,tie,1\nb,c,tie,1\n"
+    for rows, is_noted in ((sorted_rows, True), (f"{sorted_rows}c,a,tie,2\n", False)):
+        verdicts = read_battles(write(tmp_path / "f.csv", HEADER + rows), columns={})
+        notes = " ".join(finding.message for finding in verdicts.warnings)
+        assert "model_a counts as shown first" in notes
+        assert ("exchange model_a and model_b" in notes) == is_noted
+
 
 def test_fewer_items_than_a_gate_needs_give_no_recommendation_and_no_intervals(youden: Youden, tmp_path: Path) -> None:
     for n_battles in (3, 4, 5):

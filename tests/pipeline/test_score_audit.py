@@ -163,6 +163,16 @@ def test_missing_cells_that_depend_on_difficulty_are_warned_about() -> None:
     assert audit.details.missing_fraction > 0
 
 
+def test_fewer_than_6_items_are_warned_about() -> None:
+    """The columns `win_rate` and `lc_win_rate` of a leaderboard are two metrics of one benchmark, not a sample of items."""
+    metrics = pd.DataFrame(
+        {"agent": ["a", "b", "c"], "win_rate": [76.9, 51.3, 39.1], "lc_win_rate": [86.4, 57.4, 39.2]}
+    )
+    (warning,) = youden.audit(metrics).facts.warnings
+    assert "The table has only 2 items." in warning.message
+    assert youden.audit(make_frame(0, n_items=6)).facts.warnings == ()
+
+
 def test_models_without_common_items_get_no_recommendation() -> None:
     frame = make_frame(4, n_models=4)
     frame.loc[:24, ["m0", "m1"]] = np.nan

@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import spearmanr
 
 from narrowing import not_none
 from small_pools import answer_with, make_pool
@@ -20,17 +21,17 @@ from youden import make_plan
 from youden.cli import youden
 from youden.errors import ConfigError, StatisticsError
 from youden.pipeline.fitted_run import fit_run
-from youden.pipeline.ranking import differences_from_verdicts
 from youden.report.data.comparison import Comparison
 from youden.report.pages.writing import render_comparison
 from youden.stats import CentredCovariance, pairwise_differences
 from youden.stats.judges.cell_agreement import cohen_kappa, krippendorff_alpha
 from youden.stats.judges.judge_shift import JudgeShift
 from youden.stats.judges.rank_agreement import estimate_rank_agreement
-from youden.stats.trials.best_selection import reliability
+from youden.stats.trials.best_selection import predict_rank_correlation
 from youden.study.agreement import JudgesStudy
 from youden.study.judged_runs import AlignedRuns, JudgedRun, read_judged_run
 from youden.types import PAIRED, Verdicts
+from youden.types.pool import Floats
 from youden.types.recommendation import NOT_MADE, Recommendation, RecommendationForm
 from youden.types.results import Rates
 
@@ -278,10 +279,15 @@ def test_draws_with_equal_rankings_give_no_interval() -> None:
 def test_the_summary_states_first_that_judges_with_equal_answers_do_not_differ() -> None:
     pool = make_pool(8, 30)
     agreeing = [verdicts(pool, noise=0.0) for _ in range(2)]
-    study = JudgesStudy(AlignedRuns([judged(result, name=name) for result, name in zip(agreeing, "ab", strict=True)]))
-    assert study.summary[0].startswith("a and b gave the same yes or no on all")
-    (pair,) = study.pairs
-    assert pair.max_rho == pytest.approx(reliability(differences_from_verdicts(agreeing[0], target="items-like-these")))
+    for judge, meaning in (("x", "they have the same judge and may share its stored answers"), ("y", "nothing shows")):
+        results = [replace(agreeing[0], judge={"name": "x"}), replace(agreeing[1], judge={"name": judge})]
+        study = JudgesStudy(
+            AlignedRuns([judged(result, name=name) for result, name in zip(results, "ab", strict=True)])
+        )
+        assert study.summary[0].startswith("a and b gave the same yes or no on all")
+        assert meaning in study.summary[0]
+        (pair,) = study.pairs
+        assert not_none(pair.max_rho) > 0.8
 
 
 def test_a_ranking_without_reliable_differences_cannot_show_that_judges_differ() -> None:
@@ -294,14 +300,18 @@ def test_a_ranking_without_reliable_differences_cannot_show_that_judges_differ()
     assert not any("only a ρ clearly below" in line for line in study.summary)
 
 
-def test_the_attenuation_ceiling_equals_the_correlation_of_two_runs_of_one_judge() -> None:
-    """Reliability is the correlation of two estimates with independent errors."""
-    rng, K = np.random.default_rng(0), 60
-    truth = 0.1 * rng.standard_normal(K)
+@pytest.mark.parametrize(
+    "truth",
+    [np.append(0.03 * np.sin(np.arange(11.0)), -0.75), 0.1 * np.sin(np.arange(12.0))],
+    ids=["one agent far below all others", "no such agent"],
+)
+def test_the_predicted_rank_correlation_is_that_of_two_runs_of_one_judge(truth: Floats) -> None:
+    rng, K, std_error = np.random.default_rng(0), len(truth), 0.025
+    covariance = CentredCovariance(std_error**2 * (np.eye(K) - 1 / K), np.full(K, 60.0))
     observed = []
-    for _ in range(40):
-        a, reversed_order = truth + 0.05 * rng.standard_normal((2, K))
-        covariance = CentredCovariance(0.05**2 * (np.eye(K) - 1 / K), np.full(K, 60.0))
-        observed.append((reliability(pairwise_differences(a, covariance)), np.corrcoef(a, reversed_order)[0, 1]))
-    reported, result = np.mean(observed, axis=0)
-    assert reported == pytest.approx(result, abs=0.03)
+    for _ in range(30):
+        a, b = truth + std_error * rng.standard_normal((2, K))
+        first, second = pairwise_differences(a, covariance), pairwise_differences(b, covariance)
+        observed.append((predict_rank_correlation(first, second), spearmanr(a, b)[0]))
+    predicted, result = np.mean(observed, axis=0)
+    assert predicted == pytest.approx(result, abs=0.1)

@@ -105,6 +105,16 @@ def test_a_planted_id_that_exists_gets_a_number(field_notes: Path) -> None:
 
 
 @pytest.mark.slow
+def test_the_trials_of_an_attack_do_not_depend_on_the_other_selected_attacks(field_notes: Path) -> None:
+    drawn = []
+    for names in (("transforms",), ("mirror", "transforms")):
+        experiment = not_none(plan_stress(field_notes, attacks=names, calls=1200).attacks[-1].experiment)
+        drawn.append(experiment.plan.trials)
+    assert (drawn[0].item == drawn[1].item).all()
+    assert (drawn[0].first == drawn[1].first).all()
+
+
+@pytest.mark.slow
 def test_a_pool_is_attacked_offline_and_all_outputs_name_the_flagged_agents(
     youden: Youden, tmp_path: Path, field_notes: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -44,6 +44,8 @@ def print_note(text: str) -> None:
 
 DEFAULT_COLUMNS = 80
 """Width of standard output if it is not a terminal."""
+MAX_COLUMNS = 120
+"""Maximum width of a table there, which is wider than `DEFAULT_COLUMNS` if words and numbers would otherwise be divided."""
 
 
 def make_console() -> Console:
@@ -60,7 +62,10 @@ def make_console() -> Console:
 
 
 def print_table(table: Table) -> None:
-    """Print a table to standard output; control characters and markup in titles and cells are escaped."""
+    """Print a table to standard output; control characters and markup in titles and cells are escaped.
+
+    On a terminal, the table has at most its width. Elsewhere, it is as wide as its cells need, up to `MAX_COLUMNS`.
+    """
     from rich.box import SIMPLE_HEAD
     from rich.table import Table as RichTable
 
@@ -72,7 +77,12 @@ def print_table(table: Table) -> None:
         rich_table.add_column(escape_text(head), justify=justify, no_wrap=side == "c", overflow="fold")
     for row in table.rows:
         rich_table.add_row(*map(escape_text, row))
-    make_console().print(rich_table)
+
+    console = make_console()
+    if not sys.stdout.isatty():
+        width_without_breaks = console.measure(rich_table, options=console.options.update_width(MAX_COLUMNS)).maximum
+        console.width = max(DEFAULT_COLUMNS, width_without_breaks)
+    console.print(rich_table)
 
 
 def print_warnings(warnings: Iterable[Finding | str]) -> None:
@@ -396,13 +406,21 @@ def _format_percent_of_dense(plan: Plan, cost: Cost) -> str:
     """Format the calls of a plan in percent of the calls of the dense design, and the number of its self-trials, if any.
 
     The dense design compares all pairs of agents on all items. A self-trial compares two responses of one agent. A plan that
-    consists only of self-trials has no percentage, so the text "self-trials" is returned.
+    consists only of self-trials has no percentage, so the text "self-trials" is returned. If a plan has more independent than
+    paired trials, its judge answers independent trials for free, and they do not count.
     """
+    from youden.types import INDEPENDENT
+
     if not plan.n_dense_calls:
         return "self-trials"
     n_comparisons = cost.calls - plan.n_self_trials
+    n_independent = int((plan.trial_type == INDEPENDENT).sum())
+    free_trials = ""
+    if 2 * n_independent > n_comparisons:
+        n_comparisons -= n_independent
+        free_trials = f" without {format_count(n_independent, 'free independent call')}"
     self_trials = f" and {format_count(plan.n_self_trials, 'self-trial')}" if plan.n_self_trials else ""
-    return f"{100 * n_comparisons / plan.n_dense_calls:.1f}% of dense{self_trials}"
+    return f"{100 * n_comparisons / plan.n_dense_calls:.1f}% of dense{free_trials}{self_trials}"
 
 
 def _format_store(planned: PlannedRun) -> str:

@@ -246,9 +246,11 @@ class Abilities(NamedTuple):
         return self.limit(self.ability + self.covariance.half_width(LEVEL), self.ability)
 
     def limit(self, bound: Floats, ability: Floats | float) -> Floats:
-        """Limit confidence bounds of abilities to possible values; a fitted ability beyond `limits` is its own bound."""
+        """Limit confidence bounds of abilities to possible values, except on the side of a fitted ability beyond `limits`."""
         lowest, highest = self.limits
-        return np.asarray(np.clip(bound, np.minimum(ability, lowest), np.maximum(ability, highest)))
+        min_bound = np.where(np.less(ability, lowest), -np.inf, lowest)
+        max_bound = np.where(np.greater(ability, highest), np.inf, highest)
+        return np.asarray(np.clip(bound, min_bound, max_bound))
 
     @property
     def mean_answer(self) -> Floats:

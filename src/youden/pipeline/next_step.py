@@ -14,7 +14,7 @@ from youden.pipeline.precision import format_cost, read_variance_components
 from youden.pipeline.rounds import STOP_MESSAGES
 from youden.protocol.blocks import get_extensions
 from youden.protocol.pooled_trials import count_added_calls
-from youden.stats.forecast import AgentVariances, find_min_blocks, find_min_items
+from youden.stats.forecast import AgentVariances, find_min_blocks, half_widths
 from youden.text.printable import format_command
 from youden.types import PAIRED, Plan
 from youden.types.facts import RunFacts
@@ -137,7 +137,10 @@ def _format_separation(folder: RunFolder, plan: Plan, pair: Sequence[str], *, us
         return f"{names} may be equally good: {_MAX_ITEM_FACTOR} times as many items might not separate them"
     if needed.unit == "items":
         run = shlex.quote(str(folder.path))
-        return f"about {needed.n_added:,} more items would separate {names}: `youden extend items {run} POOL`"
+        return (
+            f"about {needed.n_added:,} more items, with as many calls each as now, would separate {names} if their difference "
+            f"is as estimated: `youden extend items {run} POOL`"
+        )
 
     # a block has two trials of each measured agent; without a focus, each trial measures two agents
     has_focus = plan.n_agents > 2 * len(pair)
@@ -150,7 +153,10 @@ def _format_separation(folder: RunFolder, plan: Plan, pair: Sequence[str], *, us
         command += ["--focus", pair[0], "--focus", pair[1]]
 
     cost = format_cost(n_calls, usd_per_call)
-    return f"about {n_calls:,} more calls{cost} would separate {names}: `{shlex.join(command)}`"
+    return (
+        f"about {n_calls:,} more calls{cost} would separate {names} if their difference is as estimated: "
+        f"`{shlex.join(command)}`"
+    )
 
 
 class _NeededData(NamedTuple):
@@ -177,7 +183,7 @@ def _forecast_needed_data(folder: RunFolder, plan: Plan, pair: Sequence[str]) ->
 
     pair : ids of the two agents
 
-    Returns None if no number of items is enough, or if the difference is 0 or unknown.
+    Returns None if the difference is 0 or unknown.
     """
     difference, squared_half_width = _read_ability_difference(folder, pair)
     required_half_width = abs(difference) / _SELECTION_FACTOR
@@ -239,17 +245,16 @@ def _read_ability_difference(folder: RunFolder, pair: Sequence[str]) -> tuple[fl
     return abilities[0] - abilities[1], squared_half_width
 
 
-def _forecast_data_by_components(components: AgentVariances, half_width: float, plan: Plan) -> _NeededData | None:
+def _forecast_data_by_components(components: AgentVariances, half_width: float, plan: Plan) -> _NeededData:
     """Forecast how much data must be added to a run so that an interval has a given half-width.
 
     The result is a number of blocks of trials on the present items if enough blocks are possible, because these need no new
-    responses. Otherwise, it is a number of items. At least a tenth of the present number is added.
+    responses. Otherwise, it is a number of items with as many blocks each as the present ones. At least a tenth of the present
+    number is added.
 
     components : variance components of the estimate, arrays (1,)
     half_width : required half-width of its interval
     plan : present plan of the run
-
-    Returns None if no number of items is enough.
     """
     n_blocks = int((plan.trial_type == PAIRED).sum()) / plan.n_agents  # a block has one paired trial per agent
     max_blocks = (plan.n_agents - 1) * plan.n_items
@@ -260,8 +265,7 @@ def _forecast_data_by_components(components: AgentVariances, half_width: float, 
         min_added_blocks = ceil(n_blocks / 10)
         return _NeededData("blocks", max(blocks_needed - round(n_blocks), min_added_blocks))
 
-    items_needed = find_min_items(components, half_width, fraction=1.0, n_agents=plan.n_agents)
-    if items_needed is None:
-        return None
-    min_added_items = ceil(plan.n_items / 10)
-    return _NeededData("items", max(items_needed - plan.n_items, min_added_items))
+    # with as many blocks per item as now, which `youden extend items` adds by default, all variances are proportional to 1/items
+    present_half_width = float(half_widths(components, round(n_blocks), plan.n_items)[0])
+    growth = max((present_half_width / half_width) ** 2, 1.1)
+    return _NeededData("items", ceil((growth - 1) * plan.n_items))

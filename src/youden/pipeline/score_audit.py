@@ -29,7 +29,7 @@ from youden.stats.additive.score_means import (
     missingness_p_value,
     split_half_reliability,
 )
-from youden.stats.base.clusters import CentredCovariance
+from youden.stats.base.clusters import MIN_ITEMS, CentredCovariance
 from youden.stats.trials.agent_rates import AgentRates
 from youden.stats.trials.comparisons import Differences, describe_components, sort_best_first
 from youden.streams import standalone_stream
@@ -311,7 +311,7 @@ def audit(
         holdout=None,
         links={},
         links_missing={},
-        warnings=_find_warnings(means, details),
+        warnings=_find_warnings(means, details, len(scores.item_ids)),
         target=abilities.target,
         unique_best=best,
         n_significant_pairs=int(differences.significant.sum()) // 2,
@@ -387,13 +387,20 @@ def _count_items_for_leader(differences: Differences, n_items: int) -> int | Non
     return 0 if differences.significant[0, 1] else max(n_needed, 1)
 
 
-def _find_warnings(means: ScoreMeans, details: AuditFacts) -> tuple[Finding, ...]:
-    """Return warnings about models that share no items, and about scores that are not missing completely at random.
+def _find_warnings(means: ScoreMeans, details: AuditFacts, n_items: int) -> tuple[Finding, ...]:
+    """Return warnings about few items, models that share no items, and scores that are not missing completely at random.
 
     means : additive fit of the scores; its components are sets of models that are connected by common items
     details : description of the table, with the p-value of the missing scores
+    n_items : number of items of the table
     """
     findings = []
+    if n_items < MIN_ITEMS:
+        message = (
+            f"The table has only {format_count(n_items, 'item')}. Intervals and ranks assume that items are a random sample. Two "
+            "metrics of one benchmark are not: audit the scores on its items instead."
+        )
+        findings.append(Finding("items-few", message, facts={"n_items": n_items}))
     separate_sets = describe_components(means.model.component_)  # empty if common items connect all models
     if separate_sets:
         findings.append(Finding("fit", separate_sets))

@@ -150,10 +150,12 @@ class JudgeAgreement:
         Cohen's κ of the yes-or-no answers; None if undefined.
     krippendorff_alpha, krippendorff_alpha_graded : float or None
         Krippendorff's α of yes-or-no and of graded answers; None if undefined.
+    have_same_judge : bool
+        Whether both runs name the same judge with the same settings.
     orders : OrderComparison
         Significant differences in both rankings.
     max_rho : float or None
-        ρ to expect of two such rankings by one judge, √(r₁r₂) of their reliabilities; None if unknown.
+        ρ to expect of two such rankings by one judge, which differ only by sampling errors; None if unknown.
     """
 
     def __init__(self, runs: AlignedRuns, fits: Sequence[ClippedLinear], a: int, b: int) -> None:
@@ -175,6 +177,7 @@ class JudgeAgreement:
         fitted = correlation(fits[a].ability_, fits[b].ability_)
 
         self.judge_a, self.judge_b = runs.names[a], runs.names[b]
+        self.have_same_judge = runs.judges[a] is not None and runs.judges[a] == runs.judges[b]
         self.ranking = correlation(runs.abilities[a], runs.abilities[b]) if are_ranked else fitted
         self.refit_ability = fitted
         self.difficulty = correlation(fits[a].difficulty_, fits[b].difficulty_)
@@ -184,7 +187,7 @@ class JudgeAgreement:
         self.krippendorff_alpha = or_none(krippendorff_alpha(hard))
         self.krippendorff_alpha_graded = or_none(krippendorff_alpha(soft))
         self.orders = OrderComparison(runs.significantly_better[a], runs.significantly_better[b], runs.agent_ids)
-        self.max_rho = or_none(float(np.sqrt(runs.reliability[a] * runs.reliability[b])))
+        self.max_rho = or_none(float(runs.max_rho[a, b]))
 
 
 def compare_judges(
@@ -431,7 +434,7 @@ def _describe_agreement(pairs: Sequence[JudgeAgreement], units: str, target: Tar
 def _describe_pair(pair: JudgeAgreement, units: str, target: Target) -> Iterator[str]:
     """Yield sentences on how well two judges agree on the ranking, on single answers and on significant differences.
 
-    The correlation of the rankings is compared with the highest one that the errors of both rankings allow (`max_rho`).
+    The correlation of the rankings is compared with that of two rankings that differ only by sampling errors (`max_rho`).
 
     pair : agreement of the two judges
     units : plural noun for what both judges answered, "trials" or "ordered pairs"
@@ -442,7 +445,10 @@ def _describe_pair(pair: JudgeAgreement, units: str, target: Target) -> Iterator
         yield f"{names}: one of the rankings does not vary, so no correlation is defined."
         return
     if pair.agreement == 1:
-        yield f"{names} gave the same yes or no on all {pair.n_units:,} {units} both answered: nothing shows that they differ."
+        meaning = "nothing shows that they differ"
+        if pair.have_same_judge:
+            meaning = "they have the same judge and may share its stored answers, so this is no evidence of reliability"
+        yield f"{names} gave the same yes or no on all {pair.n_units:,} {units} both answered: {meaning}."
 
     yield _describe_correlations(pair, pair.ranking, units)
     if pair.max_rho == 0:

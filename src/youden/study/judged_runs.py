@@ -22,7 +22,7 @@ from youden.pipeline.ranking import differences_from_rates, differences_from_ver
 from youden.pipeline.recommendation import read_recommendation
 from youden.protocol.blocks import get_extensions
 from youden.run_keys import Target
-from youden.stats.trials.best_selection import reliability
+from youden.stats.trials.best_selection import predict_rank_correlation
 from youden.stats.trials.comparisons import Differences
 from youden.types import MISSING_REASONS, PAIRED, Plan, Scores, Verdicts
 from youden.types.facts import RankingRow
@@ -167,14 +167,16 @@ class AlignedRuns:
         The two agents of each unit.
     paired : bool array (n_units,)
         Whether the unit is a paired trial or an ordered pair.
+    judges : list of mapping or None
+        Description of the judge of each run; None if it is unknown.
     families, judge_families : list of str or None
         Family of each agent, and of each judge; None if unknown.
     abilities : float array (n_runs, n_agents)
         Abilities of the runs' own rankings; NaN if a run is not fitted.
     significantly_better : bool array (n_runs, n_agents, n_agents)
         Whether the row's agent is significantly better than the column's.
-    reliability : float array (n_runs,)
-        Reliability of each ranking.
+    max_rho : float array (n_runs, n_runs)
+        ρ to expect of the rankings of two runs if they differ only by their sampling errors; NaN if unknown.
     has_extended_run : bool
         Whether a run was extended.
     target : {"items-like-these", "these-items"}
@@ -235,6 +237,7 @@ class AlignedRuns:
 
         self.families = [_find_family(runs, agent) for agent in agents]
         self.has_extended_run = any(run.result is not None and get_extensions(run.result.plan).steps for run in runs)
+        self.judges = [None if run.result is None else run.result.judge for run in runs]
         self._set_rankings(runs, target)
 
     def _align_answers(self, runs: Sequence[JudgedRun], indices: Sequence[tuple[Ids, Ids]]) -> None:
@@ -282,7 +285,8 @@ class AlignedRuns:
         self.target: Target = target or target_of_runs
         differences_by_run = [_compute_differences(run, self.agent_ids, self.target) for run in runs]
         self.significantly_better = np.stack([differences.significantly_better for differences in differences_by_run])
-        self.reliability = np.array([reliability(differences) for differences in differences_by_run])
+        predicted = np.array([[predict_rank_correlation(a, b) for b in differences_by_run] for a in differences_by_run])
+        self.max_rho = np.sqrt(predicted * predicted.T)  # 0 if one of both is 0
         self.recommendations = tuple(run.recommendation for run in runs)
 
     def _resolve_judge_families(self, runs: Sequence[JudgedRun], families: Mapping[str, str]) -> list[str | None]:

@@ -266,6 +266,11 @@ class CallFacts:
         return self.n_paired + self.n_independent + self.n_self
 
     @property
+    def n_free(self) -> int:
+        """Number of independent trials if they exceed the paired ones, because the judge then answers them for free; else 0."""
+        return self.n_independent if self.n_independent > self.n_paired else 0
+
+    @property
     def usd_per_call(self) -> float | None:
         """Mean cost in USD of the calls made for this run; None if there are none or their price is unknown.
 

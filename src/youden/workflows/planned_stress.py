@@ -470,7 +470,9 @@ def plan_stress(
     check_compares_agents(base.plan, "stress")
     position, reason = _choose_base_agent(stress_source, base_agent)
     planned = []
-    for number, name in enumerate(names):
+    all_names = tuple(ATTACKS)
+    for name in names:
+        number = all_names.index(name)  # the draws of an attack do not depend on the other selected attacks
         attack = _plan_attack(base, name, base_agent=position, number=number, seed=seed, known_keys=known_keys)
         planned.append(attack)
     for attack in planned:

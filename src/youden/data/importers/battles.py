@@ -190,7 +190,14 @@ def _complete_table(path: Path, table: pd.DataFrame, notes: list[str]) -> pd.Dat
         notes.append("no column names the items, so that intervals treat battles as independent of each other")
         table = table.assign(item=[f"battle-{number}" for number in range(1, len(table) + 1)])
     if table["order"].isna().all():
-        notes.append("no column states the order of the responses: model_a counts as shown first")
+        note = "no column states the order of the responses: model_a counts as shown first"
+        pairs = set(zip(table["model_a"], table["model_b"], strict=True))
+        if not any((model_b, model_a) in pairs for model_a, model_b in pairs):
+            note += (
+                ". No two models occur in both orders, so that a sorted table looks like position bias and distorts the "
+                "abilities; if the order was random, exchange model_a and model_b, and the winner, in a random half of the rows"
+            )
+        notes.append(note)
     return table
 
 

@@ -399,8 +399,7 @@ class Summary:
         calls = self.calls
         if calls is None or not calls.n_dense_calls:
             return None
-        has_free_independent_trials = calls.n_independent > calls.n_paired
-        n_counted = calls.n_paired if has_free_independent_trials else calls.n_done - calls.n_self
+        n_counted = calls.n_paired if calls.n_free else calls.n_done - calls.n_self
         return 100 * n_counted / calls.n_dense_calls
 
     @property

@@ -14,6 +14,7 @@ from scipy.special import log_ndtr, ndtr, ndtri, stdtrit
 
 from youden.stats.base.clusters import CentredCovariance
 from youden.stats.trials.comparisons import Differences, sort_best_first
+from youden.streams import standalone_stream
 from youden.types.pool import Bools, Floats
 
 _N_SIZES = 8
@@ -26,6 +27,8 @@ MARGIN, MIN_INCREASE = 1.2, 0.5
 """A round of a search plans MARGIN times the trials that seem to be needed, and at least MIN_INCREASE of the trials so far."""
 _N_GRID, _N_PRIOR_STEPS = 400, 10
 """Grid points of abilities, and EM steps that estimate the prior."""
+_N_RANKINGS = 1000
+"""Number of rankings that are drawn to predict a rank correlation."""
 _TINY = np.finfo(np.float64).tiny
 """Smallest probability, which avoids the logarithm of 0."""
 
@@ -456,29 +459,46 @@ def expected_selection_bias(differences: Differences, selected: Bools) -> Floats
     return bias
 
 
-def reliability(differences: Differences) -> float:
-    """Estimate the share of the variance of abilities that is not sampling variance.
+def predict_rank_correlation(first: Differences, second: Differences) -> float:
+    """Predict Spearman's ρ of two rankings that differ only by their sampling errors, given the first one.
 
     Parameters
     ----------
-    differences : Differences
-        Differences of all abilities.
+    first : Differences
+        Differences of all abilities of the first ranking.
+    second : Differences
+        Those of the second ranking, for the same agents; only their standard errors are used.
 
     Returns
     -------
     float
-        Reliability in [0, 1]; NaN if there are fewer than 3 agents, or if two agents cannot be compared.
-    """
-    if len(differences.value) < 3 or not are_comparable(differences):
-        return float("nan")
-    n_agents = len(differences.value)
-    # The mean squared difference of two abilities is twice their variance.
-    variance = float(np.nansum(differences.value**2)) / (2 * n_agents * (n_agents - 1))
-    if variance == 0:
-        return 0.0
+        Mean ρ over draws of the second ranking, at least 0; 0 if the abilities of the first vary by no more than their standard
+        errors. NaN if there are fewer than 3 agents, or if two agents cannot be compared.
 
-    error_variance = float((_derive_std_errors_of_agents(differences) ** 2).mean())
-    return max(1 - error_variance / variance, 0.0)
+    Notes
+    -----
+    True abilities are drawn from their posterior distributions, with a prior that is estimated from the first ranking. A
+    correlation of abilities would not do: a single agent far from all others brings it close to 1 even if the ranks of the others
+    are random.
+    """
+    from scipy.stats import rankdata  # takes long to load
+
+    n_agents = len(first.value)
+    if n_agents < 3 or not (are_comparable(first) and are_comparable(second)):
+        return float("nan")
+    ability = np.nansum(first.value, axis=1) / n_agents
+    std_error, other_std_error = (_derive_std_errors_of_agents(differences) for differences in (first, second))
+    if ability.var(ddof=1) <= (std_error**2).mean():
+        return 0.0
+    if not std_error.any():
+        return 1.0
+
+    rng = standalone_stream(0)
+    grid, posterior = _estimate_posteriors(ability, std_error)
+    true_ability = np.column_stack([rng.choice(grid, _N_RANKINGS, p=p / p.sum()) for p in posterior])
+    drawn = true_ability + other_std_error * rng.standard_normal(true_ability.shape)
+    rho = np.mean([np.corrcoef(rank, rankdata(ability))[0, 1] for rank in rankdata(drawn, axis=1)])
+    return max(float(rho), 0.0)
 
 
 def _estimate_prior_variance(ability: Floats, std_error: Floats) -> float:
