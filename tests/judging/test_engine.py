@@ -166,6 +166,19 @@ async def test_stored_failures_below_the_limit_do_not_stop_a_resumed_run(store: 
     assert server.n_requests == len(plan)
 
 
+async def test_stored_failures_above_the_limit_stop_a_run_before_it_pays(store: Store) -> None:
+    """They exceed the limit of 1% by less than three standard errors, but other answers cannot make up for them."""
+    pool = make_pool(4, 20)
+    plan = dense_plan(pool)
+    half = replace(plan, trials=plan.trials.take(slice(len(plan) // 2)))
+    n_failures = len(plan) // 100 + 1
+    async with WireServer(lambda n, body: Reply("Hm.") if n < n_failures else well_behaved(n, body)) as server:
+        await judged.ask(half, pool, server.url, store, options=JudgingOptions(max_missing=1))
+        with pytest.raises(TooManyMissingError):
+            await judged.ask(plan, pool, server.url, store, options=JudgingOptions(max_missing=0.01))
+    assert server.n_requests < len(plan)
+
+
 async def test_an_error_on_missing_answers_states_counts_that_exceed_the_limit(store: Store) -> None:
     """Calls in flight are answered after the run has to stop."""
     pool = make_pool(4, 20)

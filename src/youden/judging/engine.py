@@ -198,7 +198,7 @@ class JudgedTrials:
         self._counts[reason] += len(rows)
         # a stored outcome costs nothing, so it stops the run only if answers to all other trials could not meet the limit
         n_done = len(self) if stored else self._counts.total()
-        if exceeds_max_missing(self._n_missing, n_done, max_missing=self._options.max_missing):
+        if exceeds_max_missing(self._n_missing, n_done, max_missing=self._options.max_missing, is_certain=stored):
             counts = self._counts.copy()  # calls in flight may still be answered
             self.stop.request_stop(partial(self._make_too_many_missing_error, counts))
         return reason

@@ -306,7 +306,7 @@ class AnswersMissingError(IncompleteRunError):
         )
 
 
-def exceeds_max_missing(n_missing: int, n_done: int, *, max_missing: float) -> bool:
+def exceeds_max_missing(n_missing: int, n_done: int, *, max_missing: float, is_certain: bool = False) -> bool:
     """Return whether a run must stop early because significantly more answers are missing than `max_missing` allows.
 
     The limit is exceeded by more than three standard errors. Otherwise, chance would stop many runs below the limit, because
@@ -318,8 +318,10 @@ def exceeds_max_missing(n_missing: int, n_done: int, *, max_missing: float) -> b
         Number of trials without an answer, among the trials that are done. Below 200 done trials, the run never stops.
     max_missing : float
         Largest fraction of trials without an answer with which the run continues, in [0, 1].
+    is_certain : bool, default False
+        Whether `n_done` counts all trials, so that any excess is enough.
     """
-    std_error = math.sqrt(max_missing * (1 - max_missing) * n_done)
+    std_error = 0.0 if is_certain else math.sqrt(max_missing * (1 - max_missing) * n_done)
     return n_done >= MIN_TRIALS_BEFORE_STOP and n_missing > max_missing * n_done + 3 * std_error
 
 
