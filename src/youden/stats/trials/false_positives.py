@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
 from youden.stats.base.clusters import check_level
-from youden.types.pool import Bools, Floats, Ids, Positions
+from youden.types.pool import Bools, Ids, Positions
 
 
 @dataclass(frozen=True)
@@ -36,25 +35,6 @@ class Alarm:
     n: int
     rate: float
     p_value: float
-
-
-class _RateTests(NamedTuple):
-    """One-sided exact tests of rates of yes answers.
-
-    Attributes
-    ----------
-    n_yes, n : int64 array (n_tests,)
-        Numbers of yes answers and of trials.
-    expected_rate : float array (n_tests,)
-        Rate of yes answers in all other trials.
-    p_value : float array (n_tests,)
-        Probability of at least `n_yes` of all yes answers, if all trials have the same rate.
-    """
-
-    n_yes: Positions
-    n: Positions
-    expected_rate: Floats
-    p_value: Floats
 
 
 class YesCounts:
@@ -124,13 +104,12 @@ class YesCounts:
         agent, n_agents = np.append(low, high), len(self.n)
         n_by_agent = _sum_by_agent(agent, n, n_agents)
         n_yes_by_agent = _sum_by_agent(agent, n_yes, n_agents)
-        agent_tests = _test_rates(n_by_agent, n_yes_by_agent, n_total, n_yes_total)
-        alarms = [Alarm((i,), *statistics) for i, statistics in _iter_significant(agent_tests, alpha)]
+        agent_tests = _iter_significant(n_by_agent, n_yes_by_agent, n_total, n_yes_total, alpha)
+        alarms = [Alarm((i,), *statistics) for i, statistics in agent_tests]
 
         # pairs of agents without an alarm
         alarmed = {alarm.agents[0] for alarm in alarms}
-        pair_tests = _test_rates(n, n_yes, n_total, n_yes_total)
-        for row, statistics in _iter_significant(pair_tests, alpha):
+        for row, statistics in _iter_significant(n, n_yes, n_total, n_yes_total, alpha):
             pair = int(low[row]), int(high[row])
             if not alarmed & set(pair):
                 alarms.append(Alarm(pair, *statistics))
@@ -146,32 +125,26 @@ def _sum_by_agent(agent: Positions, count: Positions, n_agents: int) -> Position
     return np.bincount(agent, weights=np.tile(count, 2), minlength=n_agents).astype(np.int64)
 
 
-def _test_rates(n: Positions, n_yes: Positions, n_total: int, n_yes_total: int) -> _RateTests:
-    """Test whether each rate of yes answers is larger than the rate in all other trials, by Fisher's exact test.
+def _iter_significant(
+    n: Positions, n_yes: Positions, n_total: int, n_yes_total: int, alpha: float
+) -> Iterator[tuple[int, tuple[int, int, float, float]]]:
+    """Yield the position of each rate of yes answers that is too high, and the statistics of its `Alarm`.
+
+    Each rate is compared with that of all other trials by Fisher's exact test, with Bonferroni's correction. There must also be
+    at least 2 yes answers, and more than twice the expected number.
 
     n, n_yes : int64 arrays (n_tests,), numbers of trials and of yes answers
     n_total, n_yes_total : number of all trials, and number of all yes answers
+    alpha : familywise error rate
     """
     from scipy.stats import hypergeom
 
-    other_rate = (n_yes_total - n_yes + 0.5) / (n_total - n + 1)
-    p_value = np.asarray(hypergeom.sf(n_yes - 1, n_total, n_yes_total, n), dtype=np.float64)
-    return _RateTests(n_yes, n, other_rate, p_value)
-
-
-def _iter_significant(tests: _RateTests, alpha: float) -> Iterator[tuple[int, tuple[int, int, float, float]]]:
-    """Yield the index and the statistics (yes answers, trials, expected rate, p-value) of each significant test.
-
-    The p-value must be below alpha divided by the number of tests with a trial (Bonferroni). There must also be at least 2
-    yes answers, and more than twice the expected number.
-
-    tests : tests of rates of yes answers
-    alpha : familywise error rate
-    """
-    n_yes, n, expected_rate, p_value = tests
     n_tests = max(int((n > 0).sum()), 1)
-    is_frequent = (n_yes > 1) & (n_yes > 2 * n * expected_rate)
-    is_significant = is_frequent & (p_value < alpha / n_tests)
-    for index in np.flatnonzero(is_significant):
-        statistics = int(n_yes[index]), int(n[index]), float(expected_rate[index]), float(p_value[index])
-        yield int(index), statistics
+    other_rate = (n_yes_total - n_yes + 0.5) / (n_total - n + 1)
+    frequent = np.flatnonzero((n_yes > 1) & (n_yes > 2 * n * other_rate))
+
+    # p-values take long to compute, so that only those of frequent yes answers are
+    p_values = hypergeom.sf(n_yes[frequent] - 1, n_total, n_yes_total, n[frequent])
+    for position, p_value in zip(frequent.tolist(), p_values.tolist(), strict=True):
+        if p_value < alpha / n_tests:
+            yield position, (int(n_yes[position]), int(n[position]), float(other_rate[position]), p_value)
