@@ -300,6 +300,17 @@ def test_a_ranking_without_reliable_differences_cannot_show_that_judges_differ()
     assert not any("only a ρ clearly below" in line for line in study.summary)
 
 
+def test_the_predicted_rank_correlation_allows_for_a_ranking_without_errors() -> None:
+    ability = np.array([0.3, 0.1, -0.1, -0.3])
+    exact, inexact = (
+        pairwise_differences(ability, CentredCovariance(variance * (np.eye(4) - 1 / 4), np.full(4, 60.0)))
+        for variance in (0.0, 0.03)
+    )
+    assert predict_rank_correlation(exact, exact) == pytest.approx(1)
+    assert 0.5 < predict_rank_correlation(exact, inexact) < 0.95
+    assert 0.3 < predict_rank_correlation(inexact, exact) < 0.95
+
+
 @pytest.mark.parametrize(
     "truth",
     [np.append(0.03 * np.sin(np.arange(11.0)), -0.75), 0.1 * np.sin(np.arange(12.0))],

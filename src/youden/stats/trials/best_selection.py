@@ -490,15 +490,19 @@ def predict_rank_correlation(first: Differences, second: Differences) -> float:
     std_error, other_std_error = (_derive_std_errors_of_agents(differences) for differences in (first, second))
     if ability.var(ddof=1) <= (std_error**2).mean():
         return 0.0
-    if not std_error.any():
-        return 1.0
 
     rng = standalone_stream(0)
-    grid, posterior = _estimate_posteriors(ability, std_error)
-    true_ability = np.column_stack([rng.choice(grid, _N_RANKINGS, p=p / p.sum()) for p in posterior])
+    true_ability = np.tile(ability, (_N_RANKINGS, 1))
+    if std_error.any():
+        grid, posterior = _estimate_posteriors(ability, std_error)
+        true_ability = np.column_stack([rng.choice(grid, _N_RANKINGS, p=p / p.sum()) for p in posterior])
     drawn = true_ability + other_std_error * rng.standard_normal(true_ability.shape)
-    rho = np.mean([np.corrcoef(rank, rankdata(ability))[0, 1] for rank in rankdata(drawn, axis=1)])
-    return max(float(rho), 0.0)
+
+    # ρ of each drawn ranking with the first one; 0 if all drawn abilities are equal
+    rank, drawn_ranks = (rankdata(values, axis=-1) - (n_agents + 1) / 2 for values in (ability, drawn))
+    norms = np.linalg.norm(drawn_ranks, axis=1) * np.linalg.norm(rank)
+    rho = np.divide(drawn_ranks @ rank, norms, out=np.zeros(_N_RANKINGS), where=norms > 0)
+    return max(float(rho.mean()), 0.0)
 
 
 def _estimate_prior_variance(ability: Floats, std_error: Floats) -> float:
