@@ -114,8 +114,9 @@ def test_all_equal_agents_are_candidates_and_the_bound_grows_with_their_number()
     assert not_none(many).regret_bound == pytest.approx(2.65 * 0.02 * 2**0.5, rel=0.08)
 
 
-def test_the_first_of_equal_agents_is_selected_despite_rounding_errors() -> None:
-    ability = np.array([0.1, 0.5, 0.5 + 1e-15, 0.5])
+@pytest.mark.parametrize("highest", [0.5, 513 / 1024])
+def test_the_first_of_equal_agents_is_selected_despite_rounding_errors(highest: float) -> None:
+    ability = np.array([0.1, highest, highest + 1e-15, highest])
     covariance = CentredCovariance(0.01 * (np.eye(4) - 1 / 4), np.full(4, 20.0))
     choice = not_none(select_best(ability, covariance, pairwise_differences(ability, covariance)))
     assert choice.agents + choice.candidates[:2] == (1, 2, 3)

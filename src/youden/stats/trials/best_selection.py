@@ -319,7 +319,7 @@ def next_allocation(
     there are many candidates.
     """
     value = np.nan_to_num(differences.value)
-    selected = np.argsort(-value.sum(axis=1), kind="stable")[:top]
+    selected = sort_best_first(value.mean(axis=1))[:top]
     final_bounds = simultaneous_upper_bounds(differences, top=top, alpha_fraction=alpha_fraction)
 
     # columns of the selected agents: bounds so far, estimates, and bounds that the last analysis would give now

@@ -389,21 +389,20 @@ def rank_with_ties(ability: Floats) -> Ids:
     array([3, 1, 1, 4], dtype=int32)
     """
     filled = np.where(np.isnan(ability), -np.inf, ability)
-    is_better = (filled > filled[:, None]) & ~are_equal(ability[:, None], ability)
-    return np.asarray(1 + is_better.sum(axis=1), dtype=np.int32)
+    tolerance = ROUNDING * np.maximum(1, np.abs(np.nan_to_num(ability)))  # as in `are_equal`
+    n_not_better = np.searchsorted(np.sort(filled), filled + tolerance, side="right")
+    return (1 + len(filled) - n_not_better).astype(np.int32)
 
 
 def sort_best_first(ability: Floats) -> Positions:
-    """Return the positions of agents by descending ability: int array (n_agents,); NaN comes last.
-
-    Agents whose abilities differ by rounding errors only keep their order.
+    """Return the positions of agents by rank (`rank_with_ties`), int array (n_agents,); ties keep their order.
 
     Examples
     --------
     >>> sort_best_first(np.array([0.3, 0.5, 0.5 + 1e-16, np.nan])).tolist()
     [1, 2, 0, 3]
     """
-    return np.argsort(-np.round(ability, 9), kind="stable")
+    return np.argsort(rank_with_ties(ability), kind="stable")
 
 
 def _compute_rank_range(is_better: Bools) -> RankRange:
