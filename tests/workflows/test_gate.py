@@ -291,7 +291,7 @@ def test_an_undecided_gate_states_independent_calls_if_the_rates_matter() -> Non
             forecast, GateAnalysis("a0", 1, 0.95), n_compared=1, n_items=40, margin=0.05, usd=None, n_independent=250
         )
         stated[rate_variance] = not_none(result.required).independent_calls
-    assert stated == {0.0002: 1000, 0.0001: None}
+    assert stated == {0.0002: 750, 0.0001: None}
 
 
 def test_a_wider_margin_than_in_an_earlier_analysis_is_reported(tmp_path: Path) -> None:
@@ -341,7 +341,7 @@ def test_if_no_calls_on_these_items_decide_the_required_items_are_stated(tmp_pat
     )
     row = replace(result.agents[0], required=RequiredCalls(items=500, independent_calls=1000))
     assert "Every paired comparison on these items has been made." in describe_result(result, row)
-    assert "`independent: pooled:1000`" in describe_result(result, row)
+    assert "`youden extend calls` adds them. 1,000 more halve the standard errors" in describe_result(result, row)
 
 
 def test_fewer_than_six_items_give_no_interval_and_no_analysis(youden: Youden, tmp_path: Path) -> None:

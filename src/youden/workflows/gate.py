@@ -66,8 +66,9 @@ class RequiredCalls:
     items_at_current_difference : int or None
         Items at which the present difference decides if it does not change.
     independent_calls : int or None
-        Number of independent calls of a new run that halves the standard errors of the false-positive rates. None if calls
-        on these items are enough, or if the rates account for less than a tenth of the variance of the difference.
+        Number of additional independent calls that halves the standard errors of the false-positive rates. None if other calls
+        on these items are enough, if the run cannot be extended by independent calls, or if the rates account for less than a
+        tenth of the variance of the difference.
     """
 
     calls: int | None = None
@@ -647,7 +648,7 @@ def _compute_required_calls(
         items=_compute_required_items(forecast, n_items=n_items, margin=margin, alpha=alpha),
         conditional_power=float(power_by_calls.max()) if len(power_by_calls) else None,
         items_at_current_difference=required_n_items(forecast.difference, margin=margin, alpha=alpha),
-        independent_calls=4 * n_independent if n_independent and has_relevant_rates else None,
+        independent_calls=3 * n_independent if n_independent and has_relevant_rates else None,
     )
 
 

@@ -122,7 +122,7 @@ class GateAnswers:
     usd_per_call : float or None
         Price of a call in USD; None if it is unknown.
     n_independent : int, default 0
-        Number of independent trials of the run; 0 if it was imported.
+        Number of independent trials of the run; 0 if an extension by calls cannot add more.
     quality : callable, optional
         Takes the ids of an agent and of the baseline and a confidence level, and returns a `QualityDifference`. None if the gate
         compares ability.
@@ -188,6 +188,7 @@ def _read_judged_answers(folder: RunFolder, target: Target) -> GateAnswers:
     n_comparisons = np.bincount(compared_agents, minlength=plan.n_agents)
     answer_bytes = np.ascontiguousarray(verdicts.answer).tobytes()
     digest = hashlib.sha256(plan.digest.encode() + answer_bytes).hexdigest()
+    pools_independent = plan.independent == "pooled" and plan.rounds is None and has_blocks_in_first_plan(plan)
     return GateAnswers(
         agent_ids=plan.agent_ids,
         n_items=plan.n_items,
@@ -199,7 +200,7 @@ def _read_judged_answers(folder: RunFolder, target: Target) -> GateAnswers:
         n_calls=len(plan),
         is_extendable=_is_extendable(plan),
         usd_per_call=_estimate_usd_per_call(folder, plan),
-        n_independent=int((plan.trial_type == INDEPENDENT).sum()),
+        n_independent=int((plan.trial_type == INDEPENDENT).sum()) if pools_independent else 0,
     )
 
 

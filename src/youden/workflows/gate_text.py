@@ -162,7 +162,7 @@ def _describe_required_items(required: RequiredCalls, *, is_imported: bool) -> s
     required : numbers of items that are needed, and the conditional power if all comparisons on the present items are made
     is_imported : whether the run was imported, so that no calls can be added
 
-    Returns two to four sentences: the reason; the number of items; the number of independent calls that halves the standard
+    Returns two to five sentences: the reason; the number of items; the number of independent calls that halves the standard
     errors of the false-positive rates, if they matter; and the number of items that is enough if the true
     difference equals the estimate, if there is such a number.
     """
@@ -180,9 +180,8 @@ def _describe_required_items(required: RequiredCalls, *, is_imported: bool) -> s
     message = f"{reason}. A conditional power of 90% needs {addition}, or a wider margin."
     if required.independent_calls is not None:
         message += (
-            " More independent comparisons on these items also narrow the interval: a new run of all agents with `calls: 100%` "
-            f"and `independent: pooled:{required.independent_calls}` halves the standard errors of the false-positive rates and "
-            "reuses the stored answers to paired comparisons."
+            " More independent comparisons also narrow the interval: after all paired ones, `youden extend calls` adds them. "
+            f"{required.independent_calls:,} more halve the standard errors of the false-positive rates."
         )
     if not required.items_at_current_difference:
         return message
