@@ -146,6 +146,16 @@ def test_agents_without_answers_have_no_interval_and_perfect_ones_have_one() -> 
     assert np.isnan(std_error[:2]).all()
 
 
+@pytest.mark.parametrize("answer_to_itself", [0.9, 1.0])
+def test_items_without_an_influence_do_not_reduce_the_degrees_of_freedom(answer_to_itself: float) -> None:
+    n = 30
+    item = np.tile(np.arange(n, dtype=np.int32), 2)
+    other = np.append(np.full(n, -1), np.roll(np.arange(n), 1)).astype(np.int32)
+    answer = np.append(np.full(n, answer_to_itself), np.zeros(n))
+    result = estimate_self_consistency(np.zeros(2 * n, np.int32), item, other, answer, n_agents=1, n_items=n)
+    assert result.covariance.df.tolist() == [n - 1]
+
+
 def test_nearly_constant_responses_have_a_smallest_standard_error() -> None:
     n = 30
     item = np.tile(np.arange(n, dtype=np.int32), 2)

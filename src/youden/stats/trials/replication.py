@@ -17,7 +17,7 @@ from scipy.special import digamma
 
 from youden.errors import StatisticsError
 from youden.stats.base.array_likes import check_indexes, takes_array_likes
-from youden.stats.base.clusters import UNSEEN_CLUSTERS, CentredCovariance, unseen_effect_square
+from youden.stats.base.clusters import ROUNDING, UNSEEN_CLUSTERS, CentredCovariance, unseen_effect_square
 from youden.stats.base.pair_chunks import check_positions, check_trials
 from youden.types.pool import Bools, Floats, Ids, Positions, ReadOnly
 
@@ -211,8 +211,8 @@ def estimate_self_consistency(
     few such items may have been drawn.
 
     Student's t has 2(m − 2) degrees of freedom, at least 2 and at most n − 1, where m = (Σ_j S_j²)²/Σ_j S_j⁴ is the effective
-    number of items. It is small if few items determine J. The factor 2 was tuned on the simulated agents of
-    `benchmarks/replication.py`.
+    number of items. It is small if few items determine J. If no item has an influence, it is n − 1. The factor 2 was tuned on the
+    simulated agents of `benchmarks/replication.py`.
 
     References
     ----------
@@ -329,8 +329,10 @@ class _InfluenceSums(NamedTuple):
         n_shown : int array (n_agents,), number of items of each agent
         """
         squares = np.square(self.by_item)
-        sum_of_fourth_powers = np.square(squares).sum(axis=1)
-        n_effective = np.square(squares.sum(axis=1)) / np.where(sum_of_fourth_powers > 0, sum_of_fourth_powers, 1.0)
+        fourth_powers = np.square(squares).sum(axis=1)
+        has_influence = np.abs(self.by_item).max(axis=1, initial=0) > ROUNDING
+        no_limit = np.full(len(squares), np.inf)
+        n_effective = np.divide(np.square(squares.sum(axis=1)), fourth_powers, out=no_limit, where=has_influence)
         return np.asarray(np.minimum(np.maximum(2 * (n_effective - 2), 2), n_shown - 1.0))
 
 
