@@ -152,12 +152,16 @@ def test_columns_of_two_rankings_in_different_orders_are_not_correlated(first: R
     table = first.ranking
     assert untyped(stats.spearman)(table.ability, first.ranking.ability).value == pytest.approx(1)
     assert untyped(stats.rmse)(table.ability, table.high).value > 0
-    other = first.rejudge("lexical", calls=60, out=tmp_path / "second", seed=1, progress=False).ranking
+    same_order = first.rejudge("lexical", calls=60, out=tmp_path / "second", seed=1, progress=False).ranking
+    assert untyped(stats.spearman)(table.ability, same_order.ability).value == pytest.approx(1)
+    other = package.rank(package.judge(first.plan, judge=lambda a, b: (len(a) + len(b)) % 3 == 0))
     labels = pd.DataFrame({"agent": table.agent, "item": "i0", "label": range(len(table))})
     quality = first.quality(labels, scale=(0, 10))
     for name, later in (("ability", other.ability), ("quality", quality.quality)):
         with pytest.raises(StatisticsError, match=rf"got 'ability' and '{name}', each .*set_index.*\[array-index\]"):
             untyped(stats.spearman)(table.ability, later)
+    in_order_of_table = other.set_index("agent").ability.loc[table.agent].reset_index(drop=True)
+    assert untyped(stats.spearman)(table.ability, in_order_of_table).value < 1
     aligned = quality.set_index("agent").loc[table.agent]
     assert untyped(stats.spearman)(table.set_index("agent").ability, aligned.quality).value < 0
 

@@ -97,6 +97,7 @@ def rank(verdicts: Verdicts, *, target: Target = "items-like-these", method: Ran
 
         The table's `attrs` hold:
 
+        - "agents": ids of the agents, best first, also after the table was sorted
         - "warnings": findings about the ranking
         - "unique_best": the agent that is significantly better than all others, or None
         - "choice": the selected agents with their regret bound (`ChoiceFacts`); None if some agents cannot be compared
@@ -210,7 +211,7 @@ def _to_ranking_frame(table: pd.DataFrame) -> pd.DataFrame:
     from youden.data.ranking_frame import RankingFrame
 
     frame = RankingFrame(table)
-    frame.attrs = table.attrs
+    frame.attrs = table.attrs | {"agents": table["agent"].tolist()}
     return frame
 
 

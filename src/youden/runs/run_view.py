@@ -145,6 +145,7 @@ class RunView:
         It has the columns of ranking.csv, among them `agent`, `ability`, the bounds `low` and `high` of the 95% interval of the
         ability, and `rank`. The mapping `attrs` has the same keys as for `youden.rank`:
 
+        - `agents`: ids of the agents, best first, also after the table was sorted.
         - `unique_best`: id of the agent that is significantly better than all others, or None.
         - `choice`: agents that are selected as the best, and an upper bound on their regret (how much better another agent may
           be).
@@ -157,6 +158,7 @@ class RunView:
         fit_facts = self.facts  # raises if the run is missing or not fitted
         table = read_ranking_frame(self.folder.file("ranking.csv"))
         table.attrs.update(
+            agents=table["agent"].tolist(),
             unique_best=fit_facts.unique_best,
             choice=fit_facts.choice,
             signal=fit_facts.signal,
@@ -445,6 +447,7 @@ class RunView:
 
         estimates = estimate_quality(self.folder, labels, label=label, scale=scale)
         table = pd.DataFrame([vars(agent_quality) for agent_quality in estimates.agents])
+        table.attrs["agents"] = table["agent"].tolist()
         table.attrs["summary"] = estimates.summary
         table.attrs["notes"] = estimates.notes
         return table

@@ -74,24 +74,24 @@ def check_indexes(arguments: Sequence[Any], *, columns: bool = True) -> None:
 
 
 def _check_one_order(first: Any, later: Any) -> None:
-    """Check that two Series are not columns of two rankings, each with its best agent first.
+    """Check that two Series are not columns of tables of youden that list their agents in different orders, best first.
 
-    Raises StatisticsError [array-index]. The index of such a table numbers the rows, so it does not show the difference.
+    Raises StatisticsError [array-index]. The index of such a table numbers the rows, so it does not show the difference. A column
+    that the user has put into the order of the other table does not decrease with the rank, unless agents are tied.
     """
-    is_ranked = _is_ranked_column(first) and _is_ranked_column(later)
-    if is_ranked and str(first.attrs) != str(later.attrs):
+    is_decreasing = _is_decreasing_column(first) and _is_decreasing_column(later)
+    if is_decreasing and first.attrs["agents"] != later.attrs["agents"]:
         raise StatisticsError(
             f"Two tables list their agents in different orders: got {first.name!r} and {later.name!r}, each with the best agent "
-            'first. Align them by the agents, for example by `a = a.set_index("agent")`, the same for b, and `b.loc[a.index]`.',
+            'first. Align them, for example by `a = a.set_index("agent")` and `b = b.set_index("agent").loc[a.index]`.',
             slug="array-index",
         )
 
 
-def _is_ranked_column(value: Any) -> bool:
-    """Return whether a pandas object is a column of a table of youden in descending order, with numbers of rows as its index."""
-    is_of_ranking = not value.attrs.keys().isdisjoint({"recommendation", "summary"})
+def _is_decreasing_column(value: Any) -> bool:
+    """Return whether a pandas object is a descending column of a table of agents, with the numbers of rows as its index."""
     has_row_numbers = type(value.index).__name__ == "RangeIndex"
-    return bool(is_of_ranking and has_row_numbers and value.ndim == 1 and value.is_monotonic_decreasing)
+    return bool("agents" in value.attrs and has_row_numbers and value.ndim == 1 and value.is_monotonic_decreasing)
 
 
 def _check_labels(first: Any, later: Any, name: str, remedy: str) -> None:
