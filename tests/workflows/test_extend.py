@@ -390,3 +390,28 @@ def test_a_second_process_on_the_same_run_is_refused_before_any_request(
 def test_an_extension_with_too_few_possible_comparisons_states_it(youden: Youden, extension_folder: Path) -> None:
     ended = youden("extend", "calls", "runs/r", "10000", "--dry-run")
     assert "no more are left" in ended.err
+
+
+def test_independent_calls_alone_are_paid_once_and_resume_after_an_interruption(
+    youden: Youden, extension_folder: Path, reset_server: WireServer
+) -> None:
+    youden("extend", "calls", "runs/r", "1000").well()
+    n_paired = reset_server.n_requests - 20
+    assert n_paired == K * (K - 1) * J
+
+    planned = youden("extend", "calls", "runs/r", "40", "--dry-run").well()
+    assert "40 independent and 0 paired calls, because no paired calls of all agents are left" in planned.err
+    behave = reset_server.behave
+    reset_server.behave = lambda n, body: Reply(status=401) if n >= n_paired + 20 + 10 else behave(n, body)
+    youden("extend", "calls", "runs/r", "40").refuses("judge-key")
+    n_answered = 10
+    n_sent_before = reset_server.n_requests
+    reset_server.behave = behave
+    youden("extend", "calls", "runs/r", "40").well()
+    assert reset_server.n_requests - n_sent_before == 40 - n_answered
+    folder = RunFolder(extension_folder / "runs" / "r")
+    calls = not_none(folder.read_facts().calls)
+    assert (calls.n_paired, calls.n_independent) == (n_paired, 60)
+    gate = youden("gate", "runs/r", "--agent", "a0", "--baseline", "a1")
+    assert "`youden extend calls` adds them. 180 more halve the standard errors" in gate.err
+    youden("report", "runs/r", "--format", "md").well()

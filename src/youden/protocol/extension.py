@@ -694,7 +694,9 @@ class _PlanExtender:
             source=pool,
         )
         note = self.format_note(kind, len(paired), len(independent), scored)
-        if n_requested - len(paired) >= self.get_max_block_size(scored):
+        if not len(paired):
+            note += ", because no paired calls of all agents are left"
+        elif n_requested - len(paired) >= self.get_max_block_size(scored):
             note += f" of {n_requested:,}, because no more are left"
         longer = with_added_trials(plan_of_pool, replace(added, step=step_number))
         return replace(longer, extensions=extensions, notes=(*plan.notes, note))

@@ -102,7 +102,7 @@ def _compute_adjusted_r2(answer: Floats, weight: Floats, group: Positions, paire
     product = float(weight @ (type_from_group_mean * from_group_mean))
     explained_by_type = product**2 / max(float(weight @ type_from_group_mean**2), _TINY)
     additive_squares = max(group_squares - explained_by_type, 0.0)
-    if type_squares < _TINY:  # all answers to one trial type are equal
+    if type_squares < _TINY:  # answers differ only between the trial types
         return 0.0
 
     # degrees of freedom, with the effective number 1/Σw² of trials

@@ -143,8 +143,8 @@ def _iter_significant(
     other_rate = (n_yes_total - n_yes + 0.5) / (n_total - n + 1)
     frequent = np.flatnonzero((n_yes > 1) & (n_yes > 2 * n * other_rate))
 
-    # p-values take long to compute, so that only those of frequent yes answers are
-    p_values = hypergeom.sf(n_yes[frequent] - 1, n_total, n_yes_total, n[frequent])
+    # p-values take long, so only those of frequent yes answers are computed
+    p_values = np.asarray(hypergeom.sf(n_yes[frequent] - 1, n_total, n_yes_total, n[frequent]))
     for position, p_value in zip(frequent.tolist(), p_values.tolist(), strict=True):
         if p_value < alpha / n_tests:
             yield position, (int(n_yes[position]), int(n[position]), float(other_rate[position]), p_value)
