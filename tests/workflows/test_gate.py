@@ -294,6 +294,11 @@ def test_an_undecided_gate_states_independent_calls_if_the_rates_matter() -> Non
     assert stated == {0.0002: 750, 0.0001: None}
 
 
+def test_a_forecast_for_more_items_has_more_degrees_of_freedom() -> None:
+    difference = ConservativeDifference(0.0, 0.001, 30, 30.0, 0.0, max_df=4)
+    assert [difference.with_items(n).df for n in (30, 60, 900)] == [4, 8, 120]
+
+
 def test_a_wider_margin_than_in_an_earlier_analysis_is_reported(tmp_path: Path) -> None:
     run = write(tmp_path / "run", world(), calls=2000)
     for margin, is_wider in ((0.05, False), (0.05, False), (0.1, True), (0.04, False), (0.05, True)):

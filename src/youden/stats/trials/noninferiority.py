@@ -142,6 +142,7 @@ class ConservativeDifference(NamedTuple):
             variance=item_factor * (self.variance - self.residual_variance) + residual_variance,
             n_items=n_items,
             n_effective_items=self.n_effective_items * n_items / self.n_items,
+            max_df=self.max_df * n_items / self.n_items,
             residual_variance=residual_variance,
             rate_variance=rate_factor * self.rate_variance,
         )
