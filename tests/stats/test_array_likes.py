@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from array import array
+from collections import UserList, deque
 from collections.abc import Callable
 from typing import Any
 
@@ -66,7 +68,17 @@ def test_shuffled_columns_of_cells_and_replications_are_refused() -> None:
         stats.replication_scores(same, other[::-1])
 
 
-@pytest.mark.parametrize("convert", [pa.array, pd.Index, lambda values: pa.chunked_array([values])])
+@pytest.mark.parametrize(
+    "convert",
+    [
+        pa.array,
+        pd.Index,
+        lambda values: pa.chunked_array([values]),
+        lambda values: array(values.dtype.char, values),
+        deque,
+        UserList,
+    ],
+)
 def test_arrays_of_other_packages_give_the_result_of_numpy(convert: Callable[[Any], object]) -> None:
     for name in ("spearman", "kendall", "rmse"):
         function = untyped(getattr(stats, name))

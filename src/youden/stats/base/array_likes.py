@@ -110,7 +110,7 @@ def _check_labels(first: Any, later: Any, name: str, remedy: str) -> None:
 
 
 def _to_array(value: Any) -> Any:
-    """Convert a list, or an array of another package, to an array of numbers; return any other value unchanged.
+    """Convert a sequence, or an array of another package, to an array of numbers; return any other value unchanged.
 
     Masked values become NaN. Small numbers such as int8 and float16 become int64 and float64, so that differences and squares
     do not overflow.
@@ -119,7 +119,7 @@ def _to_array(value: Any) -> Any:
     """
     if _is_pandas_object(value):
         value = value.to_numpy()
-    elif type(value) in (list, tuple, range):
+    elif isinstance(value, Sequence) and not isinstance(value, str | bytes):
         value = _stack(value)
     elif hasattr(value, "__array__") and not isinstance(value, np.ndarray | np.generic):  # such as a Series of polars
         value = np.asarray(value)
