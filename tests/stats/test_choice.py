@@ -120,6 +120,9 @@ def test_the_first_of_equal_agents_is_selected_despite_rounding_errors(highest: 
     covariance = CentredCovariance(0.01 * (np.eye(4) - 1 / 4), np.full(4, 20.0))
     choice = not_none(select_best(ability, covariance, pairwise_differences(ability, covariance)))
     assert choice.agents + choice.candidates[:2] == (1, 2, 3)
+    exact = CentredCovariance(np.zeros((4, 4)), np.full(4, 20.0))
+    p_best = not_none(select_best(ability, exact, pairwise_differences(ability, exact))).p_best
+    assert p_best == pytest.approx([0, 1 / 3, 1 / 3, 1 / 3])
 
 
 def test_agents_that_cannot_be_compared_give_no_selection() -> None:

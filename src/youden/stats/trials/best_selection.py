@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import log_ndtr, ndtr, ndtri, stdtrit
 
 from youden.stats.base.clusters import CentredCovariance
-from youden.stats.trials.comparisons import Differences, sort_best_first
+from youden.stats.trials.comparisons import Differences, rank_with_ties, sort_best_first
 from youden.streams import standalone_stream
 from youden.types.pool import Bools, Floats
 
@@ -388,7 +388,7 @@ def best_probabilities(ability: Floats, differences: Differences) -> tuple[Float
     """
     std_error = _derive_std_errors_of_agents(differences)
     if not std_error.any():
-        is_highest = ability == ability.max()
+        is_highest = rank_with_ties(ability) == 1
         return np.asarray(is_highest / is_highest.sum()), 0.0
 
     grid, posterior = _estimate_posteriors(ability, std_error)
