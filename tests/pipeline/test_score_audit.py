@@ -143,6 +143,15 @@ def test_models_of_equal_mean_keep_the_order_of_the_table() -> None:
     assert audit.recommendation.agents == ("b", "c")
 
 
+@pytest.mark.parametrize("unit", [1e-6, 1, 1e6])
+def test_the_unit_of_the_scores_does_not_change_the_order_of_models(unit: float) -> None:
+    rng = np.random.default_rng(0)
+    means = {"a": 0.1, "b": 0.5, "c": 0.3}
+    table = pd.DataFrame({model: unit * (mean + 0.3 * rng.random(40)) for model, mean in means.items()})
+    audit = youden.audit(table.assign(item=[f"i{j}" for j in range(40)]))
+    assert audit.ranking["agent"].tolist() == ["b", "c", "a"]
+
+
 def test_the_only_candidate_is_recommended_without_a_significant_difference() -> None:
     new, old = [1] * 8 + [0] * 22, [0] * 8 + [1] * 2 + [0] * 20
     table = pd.DataFrame({"item": [f"i{j}" for j in range(30)], "new": new, "old": old})

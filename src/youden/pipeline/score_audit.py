@@ -273,6 +273,7 @@ def audit(
     ranking["low"] = scores.low + unit * means.low[best_first]
     ranking["high"] = scores.low + unit * means.high[best_first]
     ranking["std_error"] = unit * means.std_error[best_first]
+    ranking.attrs["agents"] = ranking["agent"].tolist()
 
     # items
     residual = unit * np.sqrt(np.nanmean(means.residual**2, axis=0))

@@ -397,12 +397,15 @@ def rank_with_ties(ability: Floats) -> Ids:
 def sort_best_first(ability: Floats) -> Positions:
     """Return the positions of agents by rank (`rank_with_ties`), int array (n_agents,); ties keep their order.
 
+    Abilities below 1, such as mean scores of an audit, are divided by the largest one, so that their unit does not matter.
+
     Examples
     --------
     >>> sort_best_first(np.array([0.3, 0.5, 0.5 + 1e-16, np.nan])).tolist()
     [1, 2, 0, 3]
     """
-    return np.argsort(rank_with_ties(ability), kind="stable")
+    largest = np.max(np.abs(ability), where=~np.isnan(ability), initial=0)
+    return np.argsort(rank_with_ties(ability / np.clip(largest, 1e-9, 1)), kind="stable")
 
 
 def _compute_rank_range(is_better: Bools) -> RankRange:
