@@ -151,7 +151,7 @@ def _find_only_match(text: str, labels: tuple[str, ...], normalize: Callable[[st
 
 
 _ITEM_NUMBER = re.compile(r"^[\W_]*\d+[.)]\s")
-_SURROUNDING_MARKS = re.compile(r"^(?:(?!-\d)[\W_])+|[\W_]+$")
+_SURROUNDING_MARKS = re.compile(r"^(?:(?!-\d)[\W_])+|(?<![\W_])[\W_]+$")
 """Punctuation and Markdown around a label (quotes, emphasis, list markers). A minus sign belongs to its number."""
 
 
