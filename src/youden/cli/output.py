@@ -407,7 +407,7 @@ def _format_percent_of_dense(plan: Plan, cost: Cost) -> str:
 
     The dense design compares all pairs of agents on all items. A self-trial compares two responses of one agent. A plan that
     consists only of self-trials has no percentage, so the text "self-trials" is returned. If a plan has more independent than
-    paired trials, its judge answers independent trials for free, and they do not count.
+    paired trials, usually because its judge is free, the independent trials do not count.
     """
     from youden.types import INDEPENDENT
 
@@ -415,12 +415,12 @@ def _format_percent_of_dense(plan: Plan, cost: Cost) -> str:
         return "self-trials"
     n_comparisons = cost.calls - plan.n_self_trials
     n_independent = int((plan.trial_type == INDEPENDENT).sum())
-    free_trials = ""
+    not_counted = ""
     if 2 * n_independent > n_comparisons:
         n_comparisons -= n_independent
-        free_trials = f" without {format_count(n_independent, 'free independent call')}"
+        not_counted = f" without {format_count(n_independent, 'independent call')}"
     self_trials = f" and {format_count(plan.n_self_trials, 'self-trial')}" if plan.n_self_trials else ""
-    return f"{100 * n_comparisons / plan.n_dense_calls:.1f}% of dense{free_trials}{self_trials}"
+    return f"{100 * n_comparisons / plan.n_dense_calls:.1f}% of dense{not_counted}{self_trials}"
 
 
 def _format_store(planned: PlannedRun) -> str:

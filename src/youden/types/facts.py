@@ -266,8 +266,8 @@ class CallFacts:
         return self.n_paired + self.n_independent + self.n_self
 
     @property
-    def n_free(self) -> int:
-        """Number of independent trials if they exceed the paired ones, because the judge then answers them for free; else 0."""
+    def n_not_counted(self) -> int:
+        """Number of independent trials that do not count as calls of the dense design, because they exceed the paired ones."""
         return self.n_independent if self.n_independent > self.n_paired else 0
 
     @property

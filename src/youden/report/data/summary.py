@@ -399,7 +399,7 @@ class Summary:
         calls = self.calls
         if calls is None or not calls.n_dense_calls:
             return None
-        n_counted = calls.n_paired if calls.n_free else calls.n_done - calls.n_self
+        n_counted = calls.n_paired if calls.n_not_counted else calls.n_done - calls.n_self
         return 100 * n_counted / calls.n_dense_calls
 
     @property

@@ -302,8 +302,8 @@ def _format_numbers_of_calls(data: ReportData) -> list[str]:
         return []
 
     percent = format_decimal(data.summary.percent_of_dense, 1)
-    free_trials = f" without {format_count(calls.n_free, 'free independent call')}" if calls.n_free else ""
-    lines = [f"{calls.n_done:,} calls ({percent}% of dense{free_trials}), {calls.n_missing:,} without an answer. "]
+    not_counted = f" without {format_count(calls.n_not_counted, 'independent call')}" if calls.n_not_counted else ""
+    lines = [f"{calls.n_done:,} calls ({percent}% of dense{not_counted}), {calls.n_missing:,} without an answer. "]
 
     if calls.n_shared:
         n_shared = format_count(calls.n_shared, "trial", "shares", "share")
