@@ -72,9 +72,9 @@ def _iter_labels(text: str, labels: tuple[str, ...]) -> Iterator[tuple[str, re.M
             yield labels[int(group_name.removeprefix("label"))], match
 
 
-_DENYING_WORDS = "not|never|cannot|worse|worst|weaker|weakest"
+_DENYING_WORDS = "not|never|cannot|worse|worst|weaker|weakest|loser"
 _NEGATING_WORDS = (
-    rf"{_DENYING_WORDS}|no|neither|nor|hardly|unable|impossible|wrong to|loser|far from|nowhere near|anything but|"
+    rf"{_DENYING_WORDS}|no|neither|nor|hardly|unable|impossible|wrong to|far from|nowhere near|anything but|"
     "(?:rather|better) than|instead of"
 )
 _NEGATION = re.compile(
@@ -89,7 +89,7 @@ _VERB = "is|was|are|were|seems|looks|does|did|has|can|could|should|would|would b
 _DENIAL = re.compile(
     r"""["”'’*]*[ \t]+(?:(?:response|answer|text|option|one) )?(?:\w+n['’]t|lacks|fails|misses|loses|"""
     rf"""(?:(?:{_VERB}) )?(?:the )?(?:{_DENYING_WORDS}|wrong|incorrect|false|inferior|less))\b|"""
-    r"""["”'’*]*[ \t]+(?:if|unless|only if)\b|["”'’*]*[ \t]*[:=][ \t]*(?:false|0)\b(?![.,]\d)""",
+    r"""["”'’*]*[ \t]+(?:if|unless|only if)\b|["”'’*]*[ \t]*[:=][ \t]*(?:false|0)\b(?![.,]\d|[ \t]\w)""",
     re.IGNORECASE,
 )
 """Words directly after a label that deny it, or make it depend on a condition.
@@ -197,7 +197,7 @@ def _compile_label_pattern(labels: tuple[str, ...]) -> re.Pattern[str]:
     any_label = "|".join(groups)
 
     word_start, word_end = r"(?<!\w)", r"(?!\w)"
-    fraction = r"[ \t]*(?:/|out of)[ \t]*"
+    fraction = r"[ \t*]*(?:/|out of)[ \t*]*"
     numbers = [label for label in labels if label.isdecimal()]
     is_scale = len(numbers) > 2  # "1/2" may be two labels
     highest_number = max(numbers, key=int) if is_scale else ""
