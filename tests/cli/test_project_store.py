@@ -137,6 +137,16 @@ def test_a_plan_states_how_many_answers_are_stored_under_other_settings(
     assert expected in youden("run", "b.yaml").err
 
 
+def test_answers_of_another_model_are_not_answers_under_other_settings(
+    youden: Youden, project_folder: Path, server: WireServer
+) -> None:
+    judges = [wire_judge(server.url), wire_judge(server.url, model="m2", name="second")]
+    write_small_run(project_folder, "jury", judge={"backend": "jury", "judges": judges, "vote": "mean"})
+    assert youden("judge", "r.yaml").code == 0
+    cost = youden("plan", "jury.yaml", "--json").said["cost"]
+    assert (cost["stored"], cost["n_other_settings"], cost["other_settings"]) == (110, 0, "")
+
+
 def test_a_judge_without_calls_creates_no_store(youden: Youden, project_folder: Path) -> None:
     write_small_run(project_folder, judge="lexical")
     assert ".youden" not in youden("run", "r.yaml").well().err

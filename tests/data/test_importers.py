@@ -59,6 +59,8 @@ def test_a_real_log_of_a_failed_run_is_imported_in_part_with_a_note(inspect_logs
         ([{"version": "v1"}, {"version": "v1"}], ["m (0)", "m (1)"]),
         ([{"version": "v1"}, {"prompt": "new"}], ["m (0)", "m (1)"]),
         ([{"version": ["v1"]}, {"version": ["v2"]}], ["m (0)", "m (1)"]),
+        ([{"system": "You are\nkind."}, {"system": "You are\nterse."}], ["m (0)", "m (1)"]),
+        ([{"system": "a" * 99, "v": 1}, {"system": "b" * 99, "v": 2}], ["m (v=1)", "m (v=2)"]),
         ([None, {"version": "v2"}], ["m (0)", "m (1)"]),
         ([{"version": "v1"}], ["m"]),
     ],

@@ -179,6 +179,19 @@ async def test_stored_failures_above_the_limit_stop_a_run_before_it_pays(store: 
     assert server.n_requests < len(plan)
 
 
+async def test_a_run_that_stopped_because_of_missing_answers_is_resumed_if_the_others_can_meet_the_limit(
+    store: Store,
+) -> None:
+    pool = make_pool(4, 20)
+    plan = dense_plan(pool)
+    options = JudgingOptions(max_missing=0.1)
+    async with WireServer(lambda n, body: Reply("Hm.") if n < 45 else well_behaved(n, body)) as server:
+        with pytest.raises(TooManyMissingError, match=r"^45 of 2\d\d trials"):
+            await judged.ask(plan, pool, server.url, store, options=options)
+        resumed = await judged.ask(plan, pool, server.url, store, options=options)
+    assert missing(resumed) == {"answered": len(plan) - 45, "unparsed": 45}
+
+
 async def test_an_error_on_missing_answers_states_counts_that_exceed_the_limit(store: Store) -> None:
     """Calls in flight are answered after the run has to stop."""
     pool = make_pool(4, 20)

@@ -206,6 +206,14 @@ def test_the_cap_of_the_coordinator_also_limits_workers_with_a_higher_one(tmp_pa
             assert early_worker.can_reserve(50.0)
 
 
+def test_the_cap_of_a_coordinator_that_has_ended_does_not_limit_a_later_worker(tmp_path: Path) -> None:
+    place = tmp_path / "v.db"
+    with coordinate_run(place, run="r") as coordinator:
+        SharedBudget(1.0, coordinator)
+    with join_as_worker(place, run="r") as team:
+        assert SharedBudget(5.0, team).can_reserve(4.0)
+
+
 def test_only_a_sole_coordinator_starts_a_new_invocation(tmp_path: Path) -> None:
     place = tmp_path / "v.db"
     with coordinate_run(place, run="r") as team:

@@ -111,6 +111,9 @@ def test_a_socks_proxy_is_refused_and_all_proxy_is_used_unless_it_is_one(monkeyp
     for proxy, expected in (("http://127.0.0.1:9", "http://127.0.0.1:9"), ("socks5://127.0.0.1:1080", None)):
         monkeypatch.setenv("ALL_PROXY", proxy)
         assert find_proxy(URL) == expected
+    monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:port")
+    with pytest.raises(ConfigError, match="unset ALL_PROXY"):
+        find_proxy(URL)
 
 
 @pytest.mark.parametrize("backend", ["wire", "openai"])

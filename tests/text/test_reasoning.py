@@ -129,6 +129,9 @@ def test_arbitrary_text_is_parsed(text: str) -> None:
         ("B.", "B."),
         ("Write <think>A.</think> first.", "Write <think>A.</think> first."),
         ("The tag <analysis> opens it.", "The tag <analysis> opens it."),
+        ("<sentiment_analysis>B.</sentiment_analysis>", "<sentiment_analysis>B.</sentiment_analysis>"),
+        ("<data-analysis>B.", "<data-analysis>B."),
+        ("analysis_result = 1", "analysis_result = 1"),
         (" B. ", " B. "),
     ],
 )

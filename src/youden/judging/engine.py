@@ -107,6 +107,7 @@ class JudgedTrials:
         self._request_hashes = np.zeros(n_trials, dtype="S64")
         self._store: Store | None = None
         self._counts: Counter[str] = Counter()  # trials done by outcome: "answered", or the reason of a missing answer
+        self._new_counts: Counter[str] = Counter()  # the same without outcomes that were in the store before
 
     def make_outcome_handler(self, config: JudgeConfig, backend: Backend, store: Store) -> Outcomes:
         """Make the object that stores the outcomes of the calls for these trials, and their costs."""
@@ -193,14 +194,19 @@ class JudgedTrials:
         else:
             reason = "failed"
 
-        if not stored:
-            self.costs.add(rows, make_payment(usd, completion))
         self._counts[reason] += len(rows)
-        # a stored outcome costs nothing, so it stops the run only if answers to all other trials could not meet the limit
-        n_done = len(self) if stored else self._counts.total()
-        if exceeds_max_missing(self._n_missing, n_done, max_missing=self._options.max_missing, is_certain=stored):
-            counts = self._counts.copy()  # calls in flight may still be answered
-            self.stop.request_stop(partial(self._make_too_many_missing_error, counts))
+        if stored:
+            # it costs nothing, so it stops the run only if answers to all other trials could not meet the limit
+            counts, n_done = self._counts, len(self)
+        else:
+            self.costs.add(rows, make_payment(usd, completion))
+            self._new_counts[reason] += len(rows)
+            counts, n_done = self._new_counts, self._new_counts.total()
+
+        n_missing = counts.total() - counts["answered"]
+        if exceeds_max_missing(n_missing, n_done, max_missing=self._options.max_missing, is_certain=stored):
+            counts_now = counts.copy()  # calls in flight may still be answered
+            self.stop.request_stop(partial(self._make_too_many_missing_error, counts_now))
         return reason
 
     def make_budget_error(self, budget: Budget) -> BudgetError:
@@ -216,11 +222,6 @@ class JudgedTrials:
         calls = chain.from_iterable(call_lists)
         n_stored = sum(len(call.rows) for call in calls if call.final_outcome(self.is_answer) is not None)
         return n_stored + self._counts["not_asked"]
-
-    @property
-    def _n_missing(self) -> int:
-        """Number of trials without an answer so far."""
-        return self._counts.total() - self._counts["answered"]
 
     def _make_too_many_missing_error(self, counts: Counter[str]) -> TooManyMissingError:
         """Return the error that more answers are missing than allowed; `counts` are the trials by outcome."""

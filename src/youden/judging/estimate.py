@@ -277,7 +277,8 @@ def _count_shared_requests(plan: Plan, *, shows_task: bool) -> int:
     request = request * (int(plan.replicate.max(initial=0)) + 1) + plan.replicate
     if shows_task:
         request = request * plan.n_items + plan.item
-    return len(plan) - len(np.unique(request))
+    request.sort()  # for a million trials, 100 times as fast as `np.unique`, which hashes
+    return int((request[1:] == request[:-1]).sum())
 
 
 def _with_counted_tokens(cost: Cost, plan: Plan, config: JudgeConfig, encoding: Any) -> Cost:
@@ -332,26 +333,33 @@ def _with_other_settings(
 ) -> Cost:
     """Add to an estimate how many trials have an answer under other settings of the judge, and which settings these are.
 
-    Of the last `MAX_OTHER_JUDGES` judges that the store records, the one with the most answers counts. A judge without an answer
-    to the first `CHUNK` trials is left out, and so is one whose prompt cannot be loaded.
+    Of the last `MAX_OTHER_JUDGES` judges of the same model that the store records, the one with the most answers to the first
+    `CHUNK` trials counts. A judge whose prompt cannot be loaded, or has other labels, is left out.
 
     iter_keys_of : function that yields row and request hash of each trial for the questions to a judge
     """
-    current_digest = config.questions().digest
-    for recorded in store.judges()[-MAX_OTHER_JUDGES:]:
+    current = config.questions()
+    n_answers_of_best, best = 0, current
+    recorded_of_best: Mapping[str, Any] = {}
+    judges_of_model = [judge for judge in store.judges() if judge.get("model") == config.model]
+    for recorded in judges_of_model[-MAX_OTHER_JUDGES:]:
         with suppress(YoudenError):
             questions = load_judge_config(recorded).questions()
-            if questions.digest == current_digest or not _count_answers(store, islice(iter_keys_of(questions), CHUNK)):
+            if questions.digest == current.digest or questions.prompt.labels != current.prompt.labels:
                 continue
-            n_answers = _count_answers(store, iter_keys_of(questions))
-            if n_answers > cost.n_other_settings:
-                differences = [
-                    f"{name}: {recorded.get(name)} instead of {value}"
-                    for name, value in config.public().items()
-                    if name != "name" and recorded.get(name) != value
-                ]
-                cost = replace(cost, n_other_settings=n_answers, other_settings=", ".join(differences))
-    return cost
+            n_first_answers = _count_answers(store, islice(iter_keys_of(questions), CHUNK))
+            if n_first_answers > n_answers_of_best:
+                n_answers_of_best, best, recorded_of_best = n_first_answers, questions, recorded
+    if n_answers_of_best == 0:
+        return cost
+
+    differences = [
+        f"{name}: {recorded_of_best.get(name)} instead of {value}"
+        for name, value in config.public().items()
+        if name != "name" and recorded_of_best.get(name) != value
+    ]
+    n_answers = _count_answers(store, iter_keys_of(best))
+    return replace(cost, n_other_settings=n_answers, other_settings=", ".join(differences))
 
 
 def _count_answers(store: Store, row_keys: Iterator[RowKey]) -> int:

@@ -61,8 +61,8 @@ def judge(
     max_cost : float, optional
         Cost cap in USD; needed by a judge that may cost money (`price: 0` in its config states that it does not).
     max_missing : float in [0, 1], default 0.01
-        Maximum fraction of trials without an answer; the call fails above it. Checked after each trial once 200 trials
-        are done, and at the end.
+        Maximum fraction of trials without an answer; the call fails above it. From 200 requested trials on, it stops early
+        if the fraction is exceeded by more than three standard errors.
     retry_failed : bool, default False
         Whether to resend requests whose stored outcome is a refusal, a truncated or unparsed answer, or a rejection.
     progress : Progress, optional
@@ -158,8 +158,8 @@ async def judge_async(
     max_cost : float, optional
         Cost cap in USD; needed by a judge that may cost money.
     max_missing : float in [0, 1], default 0.01
-        Maximum fraction of trials without an answer; the call fails above it. Checked after each trial once 200 trials
-        are done, and at the end.
+        Maximum fraction of trials without an answer; the call fails above it. From 200 requested trials on, it stops early
+        if the fraction is exceeded by more than three standard errors.
     retry_failed : bool, default False
         Whether to resend requests whose stored outcome is a refusal, a truncated or unparsed answer, or a rejection.
     progress, log : Progress, str or path, optional

@@ -11,8 +11,8 @@ import re
 from typing import NamedTuple
 
 _NAME = (
-    r"(?:(?!(?:begin|start|end)_)[\w-]+[:_-])?((?:ant)?think(?:ing)?|thoughts?|reason(?:ing)?|reflection|analysis|scratch_?pad|rationale|deliberation|cot|"
-    r"chain[_-]of[_-]thought|inner[_-]monologue)(?:[_-](?:process|steps?|fast|faster))?"
+    r"(?:[\w-]+:)?((?:ant)?think(?:ing)?|(?!(?:begin|start|end|no)_)[a-z]+_think|thoughts?|reason(?:ing)?|reflection|analysis|"
+    r"scratch_?pad|rationale|deliberation|cot|chain[_-]of[_-]thought|inner[_-]monologue)(?:[_-](?:process|steps?|fast|faster))?"
 )
 _LESS_THAN, _GREATER_THAN = r"(?:<\|?|&lt;)", r"(?:>|&gt;)"
 _TAG = re.compile(
@@ -36,7 +36,7 @@ _CLOSES = {"/", "end", "<", "suffix", "95"}
 _CHANNEL = re.compile(r"<\|channel\|>\s*(\w+)[^<]*(?:<\|(?!message)[^|]*\|>[^<]*)*<\|message\|>", re.IGNORECASE)
 _END_OF_MESSAGE = re.compile(r"<\|(?:end|return|call|start)\|>.*", re.IGNORECASE | re.DOTALL)
 _ANY_CHANNEL = re.compile(r"<\|channel\|>", re.IGNORECASE)
-_BARE_ANALYSIS = re.compile(r"\s*analysis(?:(?=[\w\"'])|.*assistantfinal)", re.DOTALL)
+_BARE_ANALYSIS = re.compile(r"\s*analysis(?:(?=[^\W\d_]|[\"'])|.*assistantfinal)", re.DOTALL)
 _BARE_FINAL = "assistantfinal"
 
 

@@ -67,13 +67,22 @@ class _Log:
 
     @property
     def arguments(self) -> dict[str, Json]:
-        """Arguments of the task and of the solver that are texts or numbers; those of the task come first."""
+        """Arguments of the task and of the solver that are numbers or short texts; those of the task come first."""
         arguments: dict[str, Json] = {}
         for key in ("task_args", "solver_args"):
             values = get_nested(self.header, "eval", key)
             if isinstance(values, dict):
-                arguments |= {name: value for name, value in values.items() if isinstance(value, str | int | float)}
+                arguments |= {name: value for name, value in values.items() if _may_name_agent(value)}
         return arguments
+
+
+_MAX_NAME_CHARACTERS = 60
+"""Maximum length of an argument that may name an agent. Longer texts are usually prompts."""
+
+
+def _may_name_agent(value: Json) -> bool:
+    """Return whether the value of an argument is a number or a short text on one line."""
+    return isinstance(value, str | int | float) and len(str(value)) <= _MAX_NAME_CHARACTERS and str(value).isprintable()
 
 
 def read_inspect(paths: Sequence[Path], /, *, columns: Mapping[str, str], text: Text = "answer") -> ImportedPool:

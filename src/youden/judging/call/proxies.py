@@ -19,10 +19,10 @@ def find_proxy(url: str) -> str | None:
     """
     parts = urlsplit(url)
     proxies = getproxies()
-    proxy = proxies.get(parts.scheme)
-    proxy_for_all = proxies.get("all", "")
-    if not proxy and not proxy_for_all.startswith("socks"):  # which other programs use
-        proxy = proxy_for_all
+    kind = parts.scheme if proxies.get(parts.scheme) else "all"
+    proxy = proxies.get(kind)
+    if kind == "all" and (proxy or "").startswith("socks"):  # which other programs use
+        return None
     host = parts.hostname or ""
     if not proxy or proxy_bypass(host):
         return None
@@ -39,7 +39,7 @@ def find_proxy(url: str) -> str | None:
     if not is_supported:
         raise ConfigError(
             f"The proxy for {parts.scheme}:// addresses is not the URL of an HTTP proxy, the only supported kind. Correct or "
-            f"unset {parts.scheme.upper()}_PROXY, or list the judge's host in NO_PROXY.",
+            f"unset {kind.upper()}_PROXY, or list the judge's host in NO_PROXY.",
             slug="judge-proxy",
         )
     return proxy_url

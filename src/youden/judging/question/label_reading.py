@@ -46,8 +46,12 @@ def find_label(text: str, labels: Collection[str]) -> str | None:
     return label_of_first_line if label_of_first_line == label_of_last_line else None
 
 
-_UNCHECKED_LINE = re.compile(r"^[ \t*-]*(?:\[[ \t]?\]|☐|⬜).*", re.MULTILINE)
-"""A line with an empty checkbox, as in "[ ] NO"."""
+_UNCHECKED_LINE = re.compile(
+    r"^[^\w\n]*(?:\d+[.)][ \t]*)?(?:\[[ \t]?\]|\([ \t]\)|[☐⬜○]).*|"  # 2. [ ] NO
+    r"^.*(?:\[[ \t]\]|\([ \t]\)|[☐⬜○])[^\w\n]*$",  # NO [ ]
+    re.MULTILINE,
+)
+"""A line that begins or ends with an empty checkbox."""
 
 
 def _iter_labels(text: str, labels: tuple[str, ...]) -> Iterator[tuple[str, re.Match[str]]]:
@@ -68,19 +72,24 @@ def _iter_labels(text: str, labels: tuple[str, ...]) -> Iterator[tuple[str, re.M
             yield labels[int(group_name.removeprefix("label"))], match
 
 
-_NEGATING_WORDS = "no|not|cannot|never|neither|nor|hardly|unable|impossible|rather than|instead of"
-_NEGATION = re.compile(rf"""(?:\b(?:{_NEGATING_WORDS})|n['’]t)\b[\w \t"“”'‘’*]*\Z""", re.IGNORECASE)
-"""A negation that no punctuation separates from the end of the text, other than quotation marks and emphasis."""
+_DENYING_WORDS = "not|never|cannot|worse|worst|weaker|weakest|loser"
+_NEGATING_WORDS = (
+    rf"{_DENYING_WORDS}|no|neither|nor|hardly|unable|impossible|wrong to|far from|nowhere near|anything but|"
+    "(?:rather|better) than|instead of"
+)
+_NEGATION = re.compile(
+    rf"""(?:\b(?:{_NEGATING_WORDS})|n['’]t)\b(?:(?!\b(?:but|hence|so the|therefore|thus)\b)[\w \t"“”'‘’*])*\Z""",
+    re.IGNORECASE,
+)
+"""A negation that neither punctuation nor a conjunction separates from the end of the text; quotation marks and emphasis may."""
 _MAX_CHARACTERS_BEFORE = 100
 """Number of characters before a label that are searched for a negation."""
 
-_BE = "(?:is|was|are|would be) "
-_DENYING_WORDS = (
-    rf"(?:{_BE})?(?:not|never|wrong|incorrect|worse|false|inferior|weaker)|(?:is|was|are|does|would|can|ca|wo)n['’]t"
-)
+_VERB = "is|was|are|were|seems|looks|does|did|has|can|could|should|would|would be"
 _DENIAL = re.compile(
-    rf"""["”'’*]*[ \t]+(?:(?:response|answer|text|option|one) )?(?:{_DENYING_WORDS}|cannot|lacks|fails|misses)\b|"""
-    r"""["”'’*]*[ \t]+(?:if|unless|only if)\b|["”'’*]*[ \t]*[:=][ \t]*(?:false|0)\b(?![.,]\d)""",
+    r"""["”'’*]*[ \t]+(?:(?:response|answer|text|option|one) )?(?:\w+n['’]t|lacks|fails|misses|loses|"""
+    rf"""(?:(?:{_VERB}) )?(?:the )?(?:{_DENYING_WORDS}|wrong|incorrect|false|inferior|less))\b|"""
+    r"""["”'’*]*[ \t]+(?:if|unless|only if)\b|["”'’*]*[ \t]*[:=][ \t]*(?:false|0)\b(?![.,]\d|[ \t]\w)""",
     re.IGNORECASE,
 )
 """Words directly after a label that deny it, or make it depend on a condition.
@@ -90,7 +99,7 @@ Examples: "YES is wrong", "The first response is worse", "YES if both …", "YES
 
 _CONJUNCTIONS = "as|because|but|due|for|over|since|than|with"
 _WORDS_AFTER_ANSWER = f"{_CONJUNCTIONS}|and|both|it|that|the|there|these|they|this|those|we|I"
-_NO = re.compile(rf"[Nn]o[ \t]+(?!(?:{_WORDS_AFTER_ANSWER}|based|given)\b)\w")  # no doubt
+_NO = re.compile(rf"[Nn]o[ \t]+(?!(?:{_WORDS_AFTER_ANSWER}|based|given|is)\b)\w")  # no doubt
 _ARTICLE_OR_PRONOUN = re.compile(  # a hard question, I think
     rf"(?:a|I|(?<![\w,] )A)(?:[ \t]+|['’])(?!(?:{_WORDS_AFTER_ANSWER})\b|\w*(?<![su])s\b)\w"
 )
@@ -142,7 +151,7 @@ def _find_only_match(text: str, labels: tuple[str, ...], normalize: Callable[[st
 
 
 _ITEM_NUMBER = re.compile(r"^[\W_]*\d+[.)]\s")
-_SURROUNDING_MARKS = re.compile(r"^(?:(?!-\d)[\W_])+|[\W_]+$")
+_SURROUNDING_MARKS = re.compile(r"^(?:(?!-\d)[\W_])+|(?<![\W_])[\W_]+$")
 """Punctuation and Markdown around a label (quotes, emphasis, list markers). A minus sign belongs to its number."""
 
 
@@ -174,8 +183,9 @@ def _normalize_and_trim(text: str) -> str:
 def _compile_label_pattern(labels: tuple[str, ...]) -> re.Pattern[str]:
     """Compile a pattern that matches labels as whole words. The label at position 3 is matched by the group `label3`.
 
-    If several labels match, the longest one is taken. The pattern also matches numbers that are not labels, such as 0.5 or
-    -1, outside of any group. A label within such a number, such as the label 5 in 0.5, is therefore not found.
+    If several labels match, the longest one is taken. The highest number may follow a number, as in "4/5" and "4 out of 5".
+    The pattern also matches numbers that are not labels, such as 0.5, 3/10 and "a scale of 1 to 5", outside of any group. A label
+    within such a number, such as the label 5 in 0.5, is therefore not found.
     """
     groups = []
     for label in sorted(labels, key=len, reverse=True):
@@ -187,7 +197,18 @@ def _compile_label_pattern(labels: tuple[str, ...]) -> re.Pattern[str]:
     any_label = "|".join(groups)
 
     word_start, word_end = r"(?<!\w)", r"(?!\w)"
-    has_no_decimals = r"(?!(?<=\d)[.,]\d)"  # the label 1 does not match at the beginning of 1.5
-    label_pattern = f"(?:{any_label}){word_end}{has_no_decimals}"
-    number_pattern = rf"-?\d+(?:[.,]\d+)*{word_end}"
-    return re.compile(f"{word_start}(?:{label_pattern}|{number_pattern})", re.IGNORECASE)
+    fraction = r"[ \t*]*(?:/|out of)[ \t*]*"
+    numbers = [label for label in labels if label.isdecimal()]
+    is_scale = len(numbers) > 2  # "1/2" may be two labels
+    highest_number = max(numbers, key=int) if is_scale else ""
+    # "4/5" and "4 out of 5", but not "4 out of 5 claims"
+    out_of_highest = rf"(?:{fraction}{highest_number}{word_end}{_NO_NOUN})?" if is_scale else ""
+    ends_number = rf"(?!(?<=\d)(?:[.,]\d|{fraction}\d))"  # the label 1 does not match at the beginning of 1.5
+    label_pattern = f"(?:{any_label}){word_end}{out_of_highest}{ends_number}"
+    number_pattern = rf"-?\d+(?:[.,]\d+)*{word_end}(?:{fraction}\d+{word_end})?"
+    scale_pattern = r"scale (?:of|from) \d+[ \t]*(?:to|[-–])[ \t]*\d+"
+    return re.compile(f"{word_start}(?:{label_pattern}|{number_pattern}|{scale_pattern})", re.IGNORECASE)
+
+
+_NO_NOUN = rf"(?![ \t]+(?!(?:stars?|points?|{_CONJUNCTIONS})\b)\w)"
+"""No word follows that may be a noun."""

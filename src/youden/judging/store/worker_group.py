@@ -255,7 +255,7 @@ class WorkerGroup:
 
         Raises: JudgeError [run-busy] or [lease-lost] if this member and another living member are both the coordinator.
         """
-        cap_rows = self._make_cap_rows(rows)
+        cap_rows = self._make_cap_rows(now, rows)
         if self._budget is not None:
             self._budget.set_group_cap(min((row.granted for row in cap_rows), default=math.inf))
         other_rows = self._make_rows_of_other_members(now, [row for row in rows if row.name != CAP_ROW])
@@ -272,12 +272,15 @@ class WorkerGroup:
         )
         return [*cap_rows, *other_rows, own_row]
 
-    def _make_cap_rows(self, rows: Sequence[Member]) -> list[Member]:
-        """Return the row with the cap of the coordinator, in a list: its cap here, otherwise the stored row, if any."""
-        if not self._is_coordinator or self._budget is None or self._budget.cap == math.inf:
-            return [row for row in rows if row.name == CAP_ROW]
-        cap = min(int(self._budget.cap * PICODOLLARS_PER_USD), MAX_INTEGER)
-        return [Member(name=CAP_ROW, leads=False, granted=cap, spent=0, answered=0, expires=0.0)]
+    def _make_cap_rows(self, now: float, rows: Sequence[Member]) -> list[Member]:
+        """Return the row with the cap of the coordinator, in a list that is empty if there is no cap.
+
+        A worker that joins while no member is alive removes the cap of an earlier coordinator.
+        """
+        if self._is_coordinator and self._budget is not None:
+            return self._budget.make_cap_rows()
+        is_first = not self._has_joined and not any(_is_alive(row, now=now) for row in rows)
+        return [] if is_first else [row for row in rows if row.name == CAP_ROW]
 
     def _make_rows_of_other_members(self, now: float, rows: Sequence[Member]) -> list[Member]:
         """Return the new rows of the other members: one row per living member, and one row for all ended members together.
@@ -547,6 +550,13 @@ class SharedBudget(Budget):
 
             self._granted = min(self._granted, requested)
             return BudgetReport(spent, minimum=spent + self._reserved, requested=requested)
+
+    def make_cap_rows(self) -> list[Member]:
+        """Return a row with the cap that was passed to this member, in a list that is empty if it is infinite."""
+        if self._own_cap == math.inf:
+            return []
+        cap = min(int(self._own_cap * PICODOLLARS_PER_USD), MAX_INTEGER)
+        return [Member(name=CAP_ROW, leads=False, granted=cap, spent=0, answered=0, expires=0.0)]
 
     def set_group_cap(self, amount: float) -> None:
         """Set the cap of the coordinator, in picodollars; the lower one of both caps applies."""
