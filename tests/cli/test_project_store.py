@@ -79,7 +79,6 @@ def test_the_project_directory_contains_git_or_pyproject_unless_a_store_exists(
     assert not (project_folder / "deeper/.youden").exists()
 
 
-@pytest.mark.posix
 def test_a_project_without_answers_does_not_use_the_store_of_a_project_above_it(
     youden: Youden, project_folder: Path, server: WireServer
 ) -> None:
@@ -92,6 +91,7 @@ def test_a_project_without_answers_does_not_use_the_store_of_a_project_above_it(
     assert server.n_requests == 2 * CALLS
 
 
+@pytest.mark.posix
 def test_a_symlink_in_the_project_directory_creates_no_file_elsewhere(youden: Youden, project_folder: Path) -> None:
     (project_folder / "elsewhere").mkdir()
     (project_folder / ".youden").mkdir()
@@ -135,6 +135,17 @@ def test_a_plan_states_how_many_answers_are_stored_under_other_settings(
     expected = f"plan: the store has answers to 110 of these trials under other settings of the judge ({settings})"
     assert expected in ended.err
     assert expected in youden("run", "b.yaml").err
+
+
+def test_answers_of_the_other_judges_of_a_jury_are_not_answers_under_other_settings(
+    youden: Youden, project_folder: Path, server: WireServer
+) -> None:
+    judges = [wire_judge(server.url, model=model) for model in ("m", "n")]
+    write_small_run(project_folder, "jury", judge={"backend": "jury", "judges": judges, "vote": "mean"})
+    assert youden("judge", "r.yaml").code == 0  # the answers of the first judge of the jury
+    ended = youden("plan", "jury.yaml", "--json")
+    assert ended.said["cost"]["stored"] == CALLS
+    assert ended.said["cost"]["n_other_settings"] == 0
 
 
 def test_a_judge_without_calls_creates_no_store(youden: Youden, project_folder: Path) -> None:

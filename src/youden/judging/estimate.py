@@ -10,9 +10,10 @@ import hashlib
 import math
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
@@ -205,6 +206,7 @@ def estimate(
     environment: Mapping[str, str] | None = None,
     store: str | Path | None = None,
     keys: KeySource = iter_keys,
+    jury: Sequence[JudgeConfig] = (),
 ) -> Cost:
     """Estimate calls, tokens, USD and minutes of judging a plan, and count its cells (agent and item).
 
@@ -224,6 +226,8 @@ def estimate(
         Default: no store, so that every trial costs a call.
     keys : callable, default iter_keys
         Function that computes the request hashes of a plan.
+    jury : sequence of JudgeConfig, default ()
+        Judges of the jury that the judge belongs to, whose stored answers are not answers under other settings.
 
     Returns
     -------
@@ -232,8 +236,8 @@ def estimate(
         outcome in the store, and `usd_left` is the cost of the others, None if no outcome is stored. An unknown price gives None.
     """
     if config.judges:
-        costs = [estimate(plan, judge, environment=environment, store=store, keys=keys) for judge in config.judges]
-        return _sum_costs(costs)
+        estimate_judge = partial(estimate, plan, environment=environment, store=store, keys=keys, jury=config.judges)
+        return _sum_costs([estimate_judge(judge) for judge in config.judges])
     cost = estimate_by_characters(plan, config)
     if not config.makes_calls:
         return cost
@@ -254,7 +258,10 @@ def estimate(
             characters = questions.count_characters(plan)
             cost = _with_remaining_cost(cost, config, answers, row_keys, characters)
             if cost.calls_left:
-                cost = _with_other_settings(cost, config, answers, lambda questions: keys(questions, plan))
+                known_digests = {judge.questions().digest for judge in (config, *jury) if judge.makes_calls}
+                cost = _with_other_settings(
+                    cost, config, answers, lambda questions: keys(questions, plan), known_digests=known_digests
+                )
     prices = "" if cost.usd is None else config.price_source
     return replace(cost, prices=prices, minutes=minutes, pace=pace)
 
@@ -328,7 +335,12 @@ def _with_remaining_cost(
 
 
 def _with_other_settings(
-    cost: Cost, config: JudgeConfig, store: Store, iter_keys_of: Callable[[Questions], Iterator[RowKey]]
+    cost: Cost,
+    config: JudgeConfig,
+    store: Store,
+    iter_keys_of: Callable[[Questions], Iterator[RowKey]],
+    *,
+    known_digests: set[str],
 ) -> Cost:
     """Add to an estimate how many trials have an answer under other settings of the judge, and which settings these are.
 
@@ -336,12 +348,12 @@ def _with_other_settings(
     to the first `CHUNK` trials is left out, and so is one whose prompt cannot be loaded.
 
     iter_keys_of : function that yields row and request hash of each trial for the questions to a judge
+    known_digests : digests of the questions to this judge, and to the other judges of its jury
     """
-    current_digest = config.questions().digest
     for recorded in store.judges()[-MAX_OTHER_JUDGES:]:
         with suppress(YoudenError):
             questions = load_judge_config(recorded).questions()
-            if questions.digest == current_digest or not _count_answers(store, islice(iter_keys_of(questions), CHUNK)):
+            if questions.digest in known_digests or not _count_answers(store, islice(iter_keys_of(questions), CHUNK)):
                 continue
             n_answers = _count_answers(store, iter_keys_of(questions))
             if n_answers > cost.n_other_settings:
