@@ -182,6 +182,14 @@ def test_plan_run_and_report_state_the_planned_percentage_without_free_calls(you
     assert f"720 calls ({expected})" in youden("report", "runs/mine", "--format", "md").out
 
 
+def test_independent_calls_that_are_part_of_the_budget_count_in_the_percentage(youden: Youden, tmp_path: Path) -> None:
+    write_pool_table(tmp_path / "mine.csv", n_agents=4, n_items=60)
+    write_config(tmp_path / "mine.yaml", pool="mine.csv", calls="20%", independent="pooled:200")
+    assert "288 calls (20.0% of dense)" in youden("plan", "mine.yaml").err
+    youden("run", "mine.yaml").well()
+    assert "288 calls (20.0% of dense)" in youden("report", "runs/mine", "--format", "md").out
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("gaps", [False, True])
 def test_the_next_step_is_a_command_that_extends_the_run(youden: Youden, tmp_path: Path, gaps: bool) -> None:

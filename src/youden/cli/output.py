@@ -406,17 +406,18 @@ def _format_percent_of_dense(plan: Plan, cost: Cost) -> str:
     """Format the calls of a plan in percent of the calls of the dense design, and the number of its self-trials, if any.
 
     The dense design compares all pairs of agents on all items. A self-trial compares two responses of one agent. A plan that
-    consists only of self-trials has no percentage, so the text "self-trials" is returned. If a plan has more independent than
-    paired trials, its judge answers independent trials for free, and they do not count.
+    consists only of self-trials has no percentage, so the text "self-trials" is returned. If calls to the judge cost nothing,
+    independent trials do not count.
     """
+    from youden.protocol.pooled_trials import has_free_calls
     from youden.types import INDEPENDENT
 
     if not plan.n_dense_calls:
         return "self-trials"
     n_comparisons = cost.calls - plan.n_self_trials
-    n_independent = int((plan.trial_type == INDEPENDENT).sum())
     free_trials = ""
-    if 2 * n_independent > n_comparisons:
+    if has_free_calls(plan):
+        n_independent = int((plan.trial_type == INDEPENDENT).sum())
         n_comparisons -= n_independent
         free_trials = f" without {format_count(n_independent, 'free independent call')}"
     self_trials = f" and {format_count(plan.n_self_trials, 'self-trial')}" if plan.n_self_trials else ""
