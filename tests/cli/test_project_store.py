@@ -146,6 +146,7 @@ def test_answers_of_the_other_judges_of_a_jury_are_not_answers_under_other_setti
     ended = youden("plan", "jury.yaml", "--json")
     assert ended.said["cost"]["stored"] == CALLS
     assert ended.said["cost"]["n_other_settings"] == 0
+    assert f"{2 * CALLS} calls (34.4% of dense)" in ended.err  # 110 of 320 trials
 
 
 def test_a_judge_without_calls_creates_no_store(youden: Youden, project_folder: Path) -> None:

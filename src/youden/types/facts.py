@@ -252,7 +252,8 @@ class CallFacts:
     usd_calibration: float | None = 0.0
     """Part of `usd` that the calibration of the run paid for answers that are used here."""
     n_shared: int = 0
-    """Number of answers that came with the request of another trial, because both trials show the same two texts."""
+    """Number of answers that came with another trial's request in this run, because both trials show the same two texts. Those
+    in `n_reused` do not count."""
     n_free: int = 0
     """Number of independent trials that the budget does not limit, because calls to the judge cost nothing."""
     n_pending: int = 0

@@ -306,8 +306,8 @@ def _format_numbers_of_calls(data: ReportData) -> list[str]:
     lines = [f"{calls.n_done:,} calls ({percent}% of dense{free_trials}), {calls.n_missing:,} without an answer. "]
 
     if calls.n_shared:
-        n_shared = format_count(calls.n_shared, "trial", "shares", "share")
-        lines.append(f"{n_shared} the request of another trial with the same two texts. ")
+        n_shared = format_count(calls.n_shared, "trial", "was", "were")
+        lines.append(f"{n_shared} answered by the request of another trial with the same two texts. ")
     if calls.n_reused:
         cost = "" if data.reused_usd is None else f"; they cost ${data.reused_usd:,.4f}"
         n_reused = format_count(calls.n_reused, "answer", "was", "were")
