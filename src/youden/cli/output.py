@@ -291,7 +291,7 @@ def print_plan(
     if cost.other_settings:
         lines.append(
             f"the store has answers to {cost.n_other_settings:,} of these trials under other settings of the judge "
-            f"({cost.other_settings}), which are not reused; set these to reuse them"
+            f"({cost.other_settings}), which are reused only with those settings"
         )
     if cost.usd_spent:
         lines.append(f"earlier commands on this run have cost ${format_decimal(cost.usd_spent, 4)} in total")
