@@ -342,8 +342,8 @@ class RunKeys:
     max_missing: Annotated[
         Share,
         Key(
-            "Maximum fraction of trials without an answer; above it, the run stops. From 200 trials "
-            "on, it is checked throughout the run, and otherwise at the end.",
+            "Maximum fraction of trials without an answer; above it, the run fails. From 200 trials "
+            "on, the run stops early if the fraction is higher by more than three standard errors.",
             "a fraction of the trials from 0 to 1, such as 0.01",
             _JUDGE,
             "FRACTION",
