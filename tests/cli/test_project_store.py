@@ -123,13 +123,13 @@ def test_the_forecast_cost_omits_answers_that_another_run_paid_for(
 def test_a_plan_states_how_many_answers_are_stored_under_other_settings(
     youden: Youden, project_folder: Path, server: WireServer
 ) -> None:
-    for name, keys in (("a", {"max_tokens": 1}), ("b", {"max_tokens": 7, "temperature": 0.5})):
+    for name, keys in (("a", {"max_tokens": 1}), ("b", {"max_tokens": 7, "temperature": 0.5, "seed": 3})):
         write_small_run(project_folder, name, judge=wire_judge(server.url, **keys))
     assert youden("judge", "a.yaml").code == 0
     assert youden("plan", "a.yaml", "--out", "again", "--json").said["cost"]["other_settings"] == ""
 
     ended = youden("plan", "b.yaml", "--json")
-    settings = "temperature: 0.0 instead of 0.5, max_tokens: 1 instead of 7"
+    settings = "temperature: 0.0 instead of 0.5, seed: null instead of 3, max_tokens: 1 instead of 7"
     cost = ended.said["cost"]
     assert (cost["n_other_settings"], cost["other_settings"]) == (110, settings)
     expected = f"plan: the store has answers to 110 of these trials under other settings of the judge ({settings})"

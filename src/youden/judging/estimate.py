@@ -7,6 +7,7 @@ minute), not measured. Nothing is downloaded: a tokenizer is used only if its fi
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 import os
 import tempfile
@@ -29,7 +30,7 @@ from youden.judging.store.answers import Store, open_store_of_folder
 from youden.judging.store.plan_answers import CHUNK
 from youden.types import Plan, Pool
 from youden.types.planning import Cost
-from youden.types.pool import Positions
+from youden.types.pool import Json, Positions
 
 DEFAULT_CALL_SECONDS = 1.0
 """Duration of a call if the judge's config has no `seconds_per_call`: a few hundred tokens, answered with one word."""
@@ -358,12 +359,17 @@ def _with_other_settings(
             n_answers = _count_answers(store, iter_keys_of(questions))
             if n_answers > cost.n_other_settings:
                 differences = [
-                    f"{name}: {recorded.get(name)} instead of {value}"
+                    f"{name}: {_format_setting(recorded.get(name))} instead of {_format_setting(value)}"
                     for name, value in config.public().items()
                     if name != "name" and recorded.get(name) != value
                 ]
                 cost = replace(cost, n_other_settings=n_answers, other_settings=", ".join(differences))
     return cost
+
+
+def _format_setting(value: Json) -> str:
+    """Format the value of a setting as in a judge's file."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _count_answers(store: Store, row_keys: Iterator[RowKey]) -> int:
