@@ -343,7 +343,7 @@ class RunKeys:
         Share,
         Key(
             "Maximum fraction of trials without an answer; above it, the run fails. From 200 requested trials on, the run "
-            "stops early if significantly more answers are missing.",
+            "stops early if the fraction is higher by more than three standard errors.",
             "a fraction of the trials from 0 to 1, such as 0.01",
             _JUDGE,
             "FRACTION",

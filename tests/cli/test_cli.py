@@ -176,10 +176,18 @@ def test_a_table_that_is_not_printed_on_a_terminal_divides_no_name(capsys: pytes
 def test_plan_run_and_report_state_the_planned_percentage_without_free_calls(youden: Youden, tmp_path: Path) -> None:
     write_pool_table(tmp_path / "mine.csv", n_agents=4, n_items=60)
     write_config(tmp_path / "mine.yaml", pool="mine.csv", calls="10%")
-    expected = "10.0% of dense without 576 independent calls"
+    expected = "10.0% of dense without 576 free independent calls"
     assert f"720 calls ({expected})" in youden("plan", "mine.yaml").err
     assert f"720 calls to lexical, {expected}" in youden("run", "mine.yaml").err
     assert f"720 calls ({expected})" in youden("report", "runs/mine", "--format", "md").out
+
+
+def test_independent_calls_that_are_part_of_the_budget_count_in_the_percentage(youden: Youden, tmp_path: Path) -> None:
+    write_pool_table(tmp_path / "mine.csv", n_agents=4, n_items=60)
+    write_config(tmp_path / "mine.yaml", pool="mine.csv", calls="20%", independent="pooled:200")
+    assert "288 calls (20.0% of dense)" in youden("plan", "mine.yaml").err
+    youden("run", "mine.yaml").well()
+    assert "288 calls (20.0% of dense)" in youden("report", "runs/mine", "--format", "md").out
 
 
 @pytest.mark.slow

@@ -86,7 +86,7 @@ def test_a_plan_is_judged_by_a_batch_at_its_price_and_the_run_uses_the_answers(
     usd = json.loads(full.out)["cost"]["usd"]
     assert f"cost ${usd / 2:,.2f}" in half.err
     assert "batch batch_0: completed, 110 of 110 done" in half.err
-    assert f"${110 * 101 * 100 / 2e6:.4f} spent in all invocations" in half.err
+    assert f"${110 * 101 * 100 / 2e6:.4f} in all invocations" in half.err
     assert youden("run", "batch.yaml").code == 0
     assert len(batch_server.bodies) == 110
 

@@ -20,24 +20,24 @@ IMPORT_PAPER = ("import", "peer-prediction", "paper", "--out", "new")
 
 
 COMMANDS = [
-    (("export", "pool", "new.csv", "--organization", "a lab"), "got organization"),
-    (("export", "pool", "new.jsonl", "--raw-cells"), "got raw_cells."),
+    (("export", "pool", "new.csv", "--organization", "a lab"), "got --organization"),
+    (("export", "pool", "new.jsonl", "--raw-cells"), "got --raw-cells."),
     (
         ("export", "pool", "new", "--format", "hf", "--organization", "x", "--raw-cells"),
-        "got organization, raw_cells",
+        "got --organization, --raw-cells",
     ),
-    ((*IMPORT_BATTLES, "--text", "transcript"), "got text"),
-    ((*IMPORT_BATTLES, "--split", "train", "--subset", "x"), "got split, subset"),
-    ((*IMPORT_PAPER, "--allow-dropped"), "got allow_dropped"),
-    (("import", "hf-dataset", "pool", "--out", "new", "--split", "train"), "got split."),
-    (("init", "pool", "--out", "new.yaml", "--column", "text=answer"), "got column."),
-    (("init", "table.csv", "--out", "old.yaml", "--column", "text=answer"), "got column."),
-    (("compare", "runs/b", "runs/b", "--match", "number"), "got match"),
-    (("compare", "runs/b", "runs/b", "--target", "these-items", "--scores", "row"), "got scores, target"),
-    (("compare", "runs/b", "runs/b", "--family", "b=gpt"), "got families"),
-    (("fit", "runs/b", "--families", "families.csv"), "got families."),
-    (("fit", "runs/b", "--rates"), "got rates."),
-    (("gate", "runs/b", "--agent", "a", "--baseline", "b", "--dry-run", "--junit", "new.xml"), "got junit"),
+    ((*IMPORT_BATTLES, "--text", "transcript"), "got --text"),
+    ((*IMPORT_BATTLES, "--split", "train", "--subset", "x"), "got --split, --subset"),
+    ((*IMPORT_PAPER, "--allow-dropped"), "got --allow-dropped"),
+    (("import", "hf-dataset", "pool", "--out", "new", "--split", "train"), "got --split."),
+    (("init", "pool", "--out", "new.yaml", "--column", "text=answer"), "got --column."),
+    (("init", "table.csv", "--out", "old.yaml", "--column", "text=answer"), "got --column."),
+    (("compare", "runs/b", "runs/b", "--match", "number"), "got --match"),
+    (("compare", "runs/b", "runs/b", "--target", "these-items", "--scores", "row"), "got --scores, --target"),
+    (("compare", "runs/b", "runs/b", "--family", "b=gpt"), "got --family."),
+    (("fit", "runs/b", "--families", "families.csv"), "got --families."),
+    (("fit", "runs/b", "--rates"), "got --rates."),
+    (("gate", "runs/b", "--agent", "a", "--baseline", "b", "--dry-run", "--junit", "new.xml"), "got --junit"),
 ]
 
 
@@ -56,6 +56,6 @@ def test_options_without_effect_are_refused(youden: Youden, tmp_path: Path) -> N
         assert not list(tmp_path.glob("new*"))
 
     runs = (tmp_path / "runs/b", tmp_path / "runs/b")
-    with pytest.raises(ConfigError, match="got match"):
+    with pytest.raises(ConfigError, match="got --match"):
         compare(*runs, match="number")
     assert compare(*runs, target="items-like-these").summary

@@ -161,7 +161,7 @@ def test_imported_answers_may_be_reordered_or_repeated_and_missing_ones_are_coun
     assert json.loads(last.out)["calls"]["usd"] is None
     again = imported(youden, "rest")
     assert "0 answers added, 25 stored already" in again.err
-    assert "an unknown amount" in again.err
+    assert "their cost is unknown" in again.err
     assert "every request has an answer" in exported(youden, "none").err
     assert not (exported_folder / "none").exists()
     assert "the cost of earlier commands on this run is unknown" in again.err

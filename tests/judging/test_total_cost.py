@@ -134,8 +134,13 @@ def test_trials_that_share_a_request_are_stated_with_the_calls(
         f"110 of 110 answered, {n_shared} of them by the request of another trial"
         in youden("judge", "paid.yaml", "--max-cost", "9").err
     )
-    assert f"{n_shared} trials share the request" in (paid_folder / "runs/paid/report.html").read_text(encoding="utf-8")
-    assert f"{n_shared} trials share the request" in youden("report", "runs/paid", "--format", "md").out
+    assert f"{n_shared} trials were answered by the request of another trial" in (
+        paid_folder / "runs/paid/report.html"
+    ).read_text(encoding="utf-8")
+    assert (
+        f"{n_shared} trials were answered by the request of another trial"
+        in youden("report", "runs/paid", "--format", "md").out
+    )
 
 
 def test_a_run_by_a_jury_keeps_its_totals_if_its_folder_is_renamed(

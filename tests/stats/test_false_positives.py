@@ -30,6 +30,14 @@ def test_the_alarm_equals_manually_computed_values() -> None:
     np.testing.assert_allclose([alarm.rate, alarm.p_value], [1 / 14, 1 / 210])
 
 
+def test_trials_of_two_responses_of_one_agent_count_once() -> None:
+    agent = np.repeat([0, 1], 100)
+    yes = np.arange(200) % 100 < np.where(agent == 0, 5, 30)
+    alarms = false_positive_alarms(agent, agent, yes, n_agents=2)
+    assert [(alarm.agents, alarm.n_yes, alarm.n) for alarm in alarms] == [((1,), 30, 100)]
+    np.testing.assert_allclose(alarms[0].rate, 5.5 / 101)
+
+
 def test_a_template_and_a_pair_of_clones_raise_the_alarm() -> None:
     first, second, rng = drawn(0)
     template = ((first == 3) | (second == 3)) & (rng.random(len(first)) < 0.05)

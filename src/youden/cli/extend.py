@@ -138,7 +138,7 @@ def calls_command(**arguments: Any) -> None:
 
 @_extend_subcommand("half-width", click.argument("half_width", metavar="X", type=_half_width))
 def half_width_command(**arguments: Any) -> None:
-    """Add calls until 90% of the agents of RUN have a 95% interval of ± X or narrower."""
+    """Add calls until the 95% intervals of 90% of the agents are ± X or narrower."""
     _extend_and_print(**arguments)
 
 

@@ -291,7 +291,7 @@ def print_plan(
     if cost.other_settings:
         lines.append(
             f"the store has answers to {cost.n_other_settings:,} of these trials under other settings of the judge "
-            f"({cost.other_settings}), which are not reused; set these to reuse them"
+            f"({cost.other_settings}), which are reused only with those settings"
         )
     if cost.usd_spent:
         lines.append(f"earlier commands on this run have cost ${format_decimal(cost.usd_spent, 4)} in total")
@@ -333,7 +333,7 @@ def _format_short_plan(planned: PlannedRun, plan: Plan, cost: Cost, half_width: 
     phrases = [
         plan.design,
         f"{cost.calls:,} calls{stored} to {planned.judge.name}",
-        _format_percent_of_dense(plan, cost),
+        _format_percent_of_dense(plan),
         "price unknown" if usd is None else f"${usd:,.2f}",
     ]
     if half_width is not None:
@@ -349,7 +349,7 @@ def _describe_plan(planned: PlannedRun, plan: Plan, cost: Cost, forecast: Precis
     cost : cost of these trials
     forecast : expected precision of the abilities; None if it cannot be forecast
     """
-    percent = _format_percent_of_dense(plan, cost)
+    percent = _format_percent_of_dense(plan)
     n_all_cells = plan.n_agents * plan.n_items
     size = f"{cost.cells:,} of {n_all_cells:,} cells, {cost.calls:,} calls ({percent})"
     price = format_cost(cost, planned.judge.name)
@@ -402,25 +402,26 @@ def _describe_precision(planned: PlannedRun, plan: Plan, cost: Cost, forecast: P
     return lines
 
 
-def _format_percent_of_dense(plan: Plan, cost: Cost) -> str:
-    """Format the calls of a plan in percent of the calls of the dense design, and the number of its self-trials, if any.
+def _format_percent_of_dense(plan: Plan) -> str:
+    """Format the trials of a plan in percent of the calls of the dense design, and the number of its self-trials, if any.
 
     The dense design compares all pairs of agents on all items. A self-trial compares two responses of one agent. A plan that
-    consists only of self-trials has no percentage, so the text "self-trials" is returned. If a plan has more independent than
-    paired trials, usually because its judge is free, the independent trials do not count.
+    consists only of self-trials has no percentage, so the text "self-trials" is returned. If calls to the judge cost nothing,
+    independent trials do not count.
     """
+    from youden.protocol.pooled_trials import has_free_calls
     from youden.types import INDEPENDENT
 
     if not plan.n_dense_calls:
         return "self-trials"
-    n_comparisons = cost.calls - plan.n_self_trials
-    n_independent = int((plan.trial_type == INDEPENDENT).sum())
-    not_counted = ""
-    if 2 * n_independent > n_comparisons:
+    n_comparisons = len(plan) - plan.n_self_trials
+    free_trials = ""
+    if has_free_calls(plan):
+        n_independent = int((plan.trial_type == INDEPENDENT).sum())
         n_comparisons -= n_independent
-        not_counted = f" without {format_count(n_independent, 'independent call')}"
+        free_trials = f" without {format_count(n_independent, 'free independent call')}"
     self_trials = f" and {format_count(plan.n_self_trials, 'self-trial')}" if plan.n_self_trials else ""
-    return f"{100 * n_comparisons / plan.n_dense_calls:.1f}% of dense{not_counted}{self_trials}"
+    return f"{100 * n_comparisons / plan.n_dense_calls:.1f}% of dense{free_trials}{self_trials}"
 
 
 def _format_store(planned: PlannedRun) -> str:

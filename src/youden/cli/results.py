@@ -140,7 +140,7 @@ def compare_command(
         _print_comparison_of_preferences(folders, settings, as_json=as_json)
         return
     if target == "items-and-judges":
-        check_unused("A mean over judges", scores=scores != "symmetric", match=match != "id", families=families)
+        check_unused("A mean over judges", scores=scores != "symmetric", match=match != "id", family=families)
         _print_mean_over_judges(runs, as_json=as_json)
         return
     study = compare_judges(folders, scores=scores, match=match, target=target, families=families)

@@ -371,13 +371,14 @@ def _print_judged_trials(planned: PlannedRun, verdicts: Verdicts, *, as_json: bo
 
 def _format_calls(calls: CallFacts) -> str:
     """Format the number of answered calls, the number of answers that were stored before the run, and the total cost."""
-    text = f"{calls.n_answered:,} of {calls.n_calls:,} answered, "
+    text = f"{calls.n_answered:,} of {calls.n_calls:,} answered"
     if calls.n_shared:
-        text += f"{calls.n_shared:,} of them by the request of another trial with the same two texts, "
+        text += f", {calls.n_shared:,} of them by the request of another trial with the same two texts"
     if calls.n_reused:
-        text += f"{calls.n_reused:,} of them requested before this run, "
-    text += "an unknown amount" if calls.usd is None else f"${calls.usd:.4f}"
-    text += " spent in all invocations"
+        text += f", {calls.n_reused:,} of them requested before this run"
+    if calls.usd is None:
+        return f"{text}; their cost is unknown"
+    text += f"; they cost ${calls.usd:.4f} in all invocations"
     if calls.usd_calibration:
         text += f", of which ${format_decimal(calls.usd_calibration, 4)} by the calibration"
     return text

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from youden.engines.trial_blocks import RateChunk, TrialsByItem
+from youden.protocol.pooled_trials import has_free_calls
 from youden.stats.partners import PairTotals
 from youden.stats.trials.agent_rates import IndependentTotals
 from youden.stats.trials.comparisons import Differences
@@ -387,9 +388,12 @@ class CallCounts:
         missing_paired, missing_independent, missing_self = map(_count_by_reason, self._n_calls)
         n_reused = sum(map(len, self._hashes_without_call))
         n_pending = int(self._n_calls[:, MISSING_REASONS.index("pending")].sum())
+        n_independent = int(self._n_calls[1].sum())
+        n_free = n_independent if has_free_calls(self._plan) else 0
         return CallFacts(
             n_paired=int(self._n_calls[0].sum()),
-            n_independent=int(self._n_calls[1].sum()),
+            n_independent=n_independent,
+            n_free=n_free,
             n_dense_calls=self._plan.n_dense_calls,
             n_cells=int(self._is_compared.sum()),
             missing_paired=missing_paired,

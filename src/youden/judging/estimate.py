@@ -7,12 +7,14 @@ minute), not measured. Nothing is downloaded: a tokenizer is used only if its fi
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
@@ -28,7 +30,7 @@ from youden.judging.store.answers import Store, open_store_of_folder
 from youden.judging.store.plan_answers import CHUNK
 from youden.types import Plan, Pool
 from youden.types.planning import Cost
-from youden.types.pool import Positions
+from youden.types.pool import Json, Positions
 
 DEFAULT_CALL_SECONDS = 1.0
 """Duration of a call if the judge's config has no `seconds_per_call`: a few hundred tokens, answered with one word."""
@@ -205,6 +207,7 @@ def estimate(
     environment: Mapping[str, str] | None = None,
     store: str | Path | None = None,
     keys: KeySource = iter_keys,
+    jury: Sequence[JudgeConfig] = (),
 ) -> Cost:
     """Estimate calls, tokens, USD and minutes of judging a plan, and count its cells (agent and item).
 
@@ -224,6 +227,8 @@ def estimate(
         Default: no store, so that every trial costs a call.
     keys : callable, default iter_keys
         Function that computes the request hashes of a plan.
+    jury : sequence of JudgeConfig, default ()
+        Judges of the jury that the judge belongs to, whose stored answers are not answers under other settings.
 
     Returns
     -------
@@ -232,8 +237,8 @@ def estimate(
         outcome in the store, and `usd_left` is the cost of the others, None if no outcome is stored. An unknown price gives None.
     """
     if config.judges:
-        costs = [estimate(plan, judge, environment=environment, store=store, keys=keys) for judge in config.judges]
-        return _sum_costs(costs)
+        estimate_judge = partial(estimate, plan, environment=environment, store=store, keys=keys, jury=config.judges)
+        return _sum_costs([estimate_judge(judge) for judge in config.judges])
     cost = estimate_by_characters(plan, config)
     if not config.makes_calls:
         return cost
@@ -254,7 +259,10 @@ def estimate(
             characters = questions.count_characters(plan)
             cost = _with_remaining_cost(cost, config, answers, row_keys, characters)
             if cost.calls_left:
-                cost = _with_other_settings(cost, config, answers, lambda questions: keys(questions, plan))
+                known_digests = {judge.questions().digest for judge in (config, *jury) if judge.makes_calls}
+                cost = _with_other_settings(
+                    cost, config, answers, lambda questions: keys(questions, plan), known_digests=known_digests
+                )
     prices = "" if cost.usd is None else config.price_source
     return replace(cost, prices=prices, minutes=minutes, pace=pace)
 
@@ -329,7 +337,12 @@ def _with_remaining_cost(
 
 
 def _with_other_settings(
-    cost: Cost, config: JudgeConfig, store: Store, iter_keys_of: Callable[[Questions], Iterator[RowKey]]
+    cost: Cost,
+    config: JudgeConfig,
+    store: Store,
+    iter_keys_of: Callable[[Questions], Iterator[RowKey]],
+    *,
+    known_digests: set[str],
 ) -> Cost:
     """Add to an estimate how many trials have an answer under other settings of the judge, and which settings these are.
 
@@ -337,6 +350,7 @@ def _with_other_settings(
     `CHUNK` trials counts. A judge whose prompt cannot be loaded, or has other labels, is left out.
 
     iter_keys_of : function that yields row and request hash of each trial for the questions to a judge
+    known_digests : digests of the questions to this judge, and to the other judges of its jury
     """
     current = config.questions()
     n_answers_of_best, best = 0, current
@@ -345,7 +359,7 @@ def _with_other_settings(
     for recorded in judges_of_model[-MAX_OTHER_JUDGES:]:
         with suppress(YoudenError):
             questions = load_judge_config(recorded).questions()
-            if questions.digest == current.digest or questions.prompt.labels != current.prompt.labels:
+            if questions.digest in known_digests or questions.prompt.labels != current.prompt.labels:
                 continue
             n_first_answers = _count_answers(store, islice(iter_keys_of(questions), CHUNK))
             if n_first_answers > n_answers_of_best:
@@ -354,12 +368,17 @@ def _with_other_settings(
         return cost
 
     differences = [
-        f"{name}: {recorded_of_best.get(name)} instead of {value}"
+        f"{name}: {_format_setting(recorded_of_best.get(name))} instead of {_format_setting(value)}"
         for name, value in config.public().items()
         if name != "name" and recorded_of_best.get(name) != value
     ]
     n_answers = _count_answers(store, iter_keys_of(best))
     return replace(cost, n_other_settings=n_answers, other_settings=", ".join(differences))
+
+
+def _format_setting(value: Json) -> str:
+    """Format the value of a setting as in a judge's file."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _count_answers(store: Store, row_keys: Iterator[RowKey]) -> int:

@@ -106,7 +106,7 @@ def compare_with_preferences(
         [option-unused]: if a parameter would have no effect.
     """
     other_target = target not in (None, "items-like-these")
-    is_set = {"scores": scores != "symmetric", "match": match != "id", "target": other_target, "families": families}
+    is_set = {"scores": scores != "symmetric", "match": match != "id", "target": other_target, "family": families}
     check_unused("A comparison with preferences", **is_set)
     if len(folders) != 2:
         raise RunFolderError(

@@ -63,9 +63,9 @@ def check_unused(user: str, **values: object) -> None:
     user : str
         What does not use the options, as the subject of a sentence.
     **values : object
-        Values of these options by name; false if an option is not set.
+        Values of these options by name, with _ in place of -; false if an option is not set.
     """
-    names = [name for name, value in values.items() if value]
+    names = [f"--{name.replace('_', '-')}" for name, value in values.items() if value]
     if names:
         raise ConfigError(
             f"{user} does not use these options: got {', '.join(names)}. Remove them.", slug="option-unused"

@@ -252,7 +252,10 @@ class CallFacts:
     usd_calibration: float | None = 0.0
     """Part of `usd` that the calibration of the run paid for answers that are used here."""
     n_shared: int = 0
-    """Number of answers that came with the request of another trial, because both trials show the same two texts."""
+    """Number of answers that came with another trial's request in this run, because both trials show the same two texts. Those
+    in `n_reused` do not count."""
+    n_free: int = 0
+    """Number of independent trials that the budget does not limit, because calls to the judge cost nothing."""
     n_pending: int = 0
     """Number of trials without an outcome so far; 0 unless the run is unfinished."""
     n_self: int = 0
@@ -264,11 +267,6 @@ class CallFacts:
     def n_calls(self) -> int:
         """Number of trials of all types."""
         return self.n_paired + self.n_independent + self.n_self
-
-    @property
-    def n_not_counted(self) -> int:
-        """Number of independent trials that do not count as calls of the dense design, because they exceed the paired ones."""
-        return self.n_independent if self.n_independent > self.n_paired else 0
 
     @property
     def usd_per_call(self) -> float | None:

@@ -56,7 +56,7 @@ def export_tables(source: Pool | RunFolder, out: Path, /, *, options: ExportOpti
     RunFolderError
         [run-empty]: if the run has no tables.
     """
-    raw_cells = options.raw_cells and out.suffix != ".csv"
+    raw_cells = options.raw_cells and out.suffix.lower() != ".csv"
     check_unused(f"The export to {out}", organization=options.organization, raw_cells=raw_cells)
     tables = {"responses": pool_to_table(source)} if isinstance(source, Pool) else read_run_tables(source)
     check_output_files(table_paths(out, tables), options)

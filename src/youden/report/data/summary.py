@@ -393,13 +393,13 @@ class Summary:
     def percent_of_dense(self) -> float | None:
         """Number of calls in percent of the calls of the dense design, which compares all pairs of agents on all items.
 
-        If a plan has more independent than paired trials, its judge answers independent trials for free. Only the paired trials
-        then count. None for an imported run, and for a run of self-trials, which compare responses of the same agent.
+        Independent trials do not count if calls to the judge cost nothing, because the budget does not limit them. None for an
+        imported run, and for a run of self-trials, which compare responses of the same agent.
         """
         calls = self.calls
         if calls is None or not calls.n_dense_calls:
             return None
-        n_counted = calls.n_paired if calls.n_not_counted else calls.n_done - calls.n_self
+        n_counted = calls.n_paired if calls.n_free else calls.n_done - calls.n_self
         return 100 * n_counted / calls.n_dense_calls
 
     @property

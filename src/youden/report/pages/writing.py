@@ -302,12 +302,12 @@ def _format_numbers_of_calls(data: ReportData) -> list[str]:
         return []
 
     percent = format_decimal(data.summary.percent_of_dense, 1)
-    not_counted = f" without {format_count(calls.n_not_counted, 'independent call')}" if calls.n_not_counted else ""
-    lines = [f"{calls.n_done:,} calls ({percent}% of dense{not_counted}), {calls.n_missing:,} without an answer. "]
+    free_trials = f" without {format_count(calls.n_free, 'free independent call')}" if calls.n_free else ""
+    lines = [f"{calls.n_done:,} calls ({percent}% of dense{free_trials}), {calls.n_missing:,} without an answer. "]
 
     if calls.n_shared:
-        n_shared = format_count(calls.n_shared, "trial", "shares", "share")
-        lines.append(f"{n_shared} the request of another trial with the same two texts. ")
+        n_shared = format_count(calls.n_shared, "trial", "was", "were")
+        lines.append(f"{n_shared} answered by the request of another trial with the same two texts. ")
     if calls.n_reused:
         cost = "" if data.reused_usd is None else f"; they cost ${data.reused_usd:,.4f}"
         n_reused = format_count(calls.n_reused, "answer", "was", "were")

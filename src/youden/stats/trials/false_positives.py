@@ -117,12 +117,14 @@ class YesCounts:
 
 
 def _sum_by_agent(agent: Positions, count: Positions, n_agents: int) -> Positions:
-    """Sum the counts of the pairs of each agent: int64 array (n_agents,).
+    """Sum the counts of the pairs of each agent: int64 array (n_agents,). A pair of an agent with itself counts once.
 
     agent : int array (2·n_pairs,), the first agents of all pairs, then the second ones
     count : int array (n_pairs,)
     """
-    return np.bincount(agent, weights=np.tile(count, 2), minlength=n_agents).astype(np.int64)
+    first, second = np.split(agent, 2)
+    counts_of_second = np.where(first == second, 0, count)
+    return np.bincount(agent, weights=np.append(count, counts_of_second), minlength=n_agents).astype(np.int64)
 
 
 def _iter_significant(
