@@ -103,7 +103,7 @@ def test_an_invalid_proxy_url_is_an_error_without_its_password(monkeypatch: pyte
     assert "s3cret" not in str(caught.value)
 
 
-def test_a_socks_proxy_is_refused_and_all_proxy_is_used_unless_it_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_socks_proxy_is_refused_in_http_proxy_and_ignored_in_all_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTP_PROXY", "socks5://127.0.0.1:1080")
     with pytest.raises(ConfigError, match=r"HTTP proxy.*NO_PROXY"):
         find_proxy(URL)

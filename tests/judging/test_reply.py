@@ -298,7 +298,7 @@ def test_an_error_inside_a_success_is_classified_by_its_code(error: object, kind
         ({"detail": "Unauthorized", "choices": []}, "transient", 500),
     ],
 )
-def test_a_success_without_choices_is_classified_by_its_message(body: dict[str, Any], kind: str, status: int) -> None:
+def test_an_error_in_a_success_without_choices_is_classified(body: dict[str, Any], kind: str, status: int) -> None:
     with pytest.raises(CallError, match="HTTP 200 with an error inside") as caught:
         parse_completion(body, seconds=0)
     assert (caught.value.kind, caught.value.status) == (kind, status)

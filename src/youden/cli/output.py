@@ -45,7 +45,8 @@ def print_note(text: str) -> None:
 DEFAULT_COLUMNS = 80
 """Width of standard output if it is not a terminal."""
 MAX_COLUMNS = 120
-"""Maximum width of a table there, which is wider than `DEFAULT_COLUMNS` if words and numbers would otherwise be divided."""
+"""Maximum width of a table if standard output is not a terminal. A table is wider than `DEFAULT_COLUMNS` only if its words and
+numbers would otherwise be divided."""
 
 
 def make_console() -> Console:
@@ -285,8 +286,8 @@ def print_plan(
         lines = _describe_plan(planned, plan, cost, forecast)
     if cost.n_shared:
         lines.append(
-            f"{cost.n_shared:,} of the {cost.calls:,} trials show the same two texts as another trial and share its request, "
-            "which is sent and paid once"
+            f"{cost.n_shared:,} of the {cost.calls:,} trials show the same two texts as another trial and share its request. "
+            "Each such request is sent and paid once"
         )
     if cost.other_settings:
         lines.append(

@@ -162,7 +162,8 @@ def _print_comparison_of_preferences(folders: Sequence[RunFolder], settings: dic
 
     A run asks its judge one of two questions: which of two responses is better (preference), or whether two responses are to the
     same item (information). If the runs ask different questions, they are compared as two instruments: different methods that
-    measure the same agents. `settings` are those of a comparison, which must have their defaults.
+    measure the same agents. `settings` are the options that such a comparison does not use; another value than the default is an
+    error.
     """
     from youden.study.comparison import compare_with_preferences
     from youden.study.preference_judges import PreferenceJudgesStudy

@@ -107,7 +107,7 @@ class JudgedTrials:
         self._request_hashes = np.zeros(n_trials, dtype="S64")
         self._store: Store | None = None
         self._counts: Counter[str] = Counter()  # trials done by outcome: "answered", or the reason of a missing answer
-        self._new_counts: Counter[str] = Counter()  # the same without outcomes that were in the store before
+        self._new_counts: Counter[str] = Counter()  # trials done by outcome, without stored ones
 
     def make_outcome_handler(self, config: JudgeConfig, backend: Backend, store: Store) -> Outcomes:
         """Make the object that stores the outcomes of the calls for these trials, and their costs."""
@@ -196,7 +196,8 @@ class JudgedTrials:
 
         self._counts[reason] += len(rows)
         if stored:
-            # it costs nothing, so it stops the run only if answers to all other trials could not meet the limit
+            # a stored outcome costs nothing, so the run stops only if too many answers would be missing even with answers to
+            # all other trials
             counts, n_done = self._counts, len(self)
         else:
             self.costs.add(rows, make_payment(usd, completion))

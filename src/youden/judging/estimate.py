@@ -144,7 +144,7 @@ N_TOKENIZED_TEXTS = 200
 """Number of texts that are tokenized; the others are assumed to have the same number of tokens per character."""
 
 MAX_OTHER_JUDGES = 5
-"""Maximum number of recorded judges whose answers to the same trials are looked for."""
+"""Maximum number of recorded judges of the same model for which answers to the same trials are counted."""
 
 _ENCODINGS = "https://openaipublic.blob.core.windows.net/encodings"
 
@@ -228,7 +228,7 @@ def estimate(
     keys : callable, default iter_keys
         Function that computes the request hashes of a plan.
     jury : sequence of JudgeConfig, default ()
-        Judges of the jury that the judge belongs to, whose stored answers are not answers under other settings.
+        All judges of the jury that the judge belongs to. Their stored answers do not count as answers under other settings.
 
     Returns
     -------

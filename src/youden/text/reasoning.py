@@ -33,6 +33,7 @@ _TAG = re.compile(
     re.IGNORECASE,
 )
 _CLOSES = {"/", "end", "<", "suffix", "95"}
+"""Parts of a tag by which it closes a block, such as "95": Gemma opens one with <unused94> and closes it with <unused95>."""
 _CHANNEL = re.compile(r"<\|channel\|>\s*(\w+)[^<]*(?:<\|(?!message)[^|]*\|>[^<]*)*<\|message\|>", re.IGNORECASE)
 _END_OF_MESSAGE = re.compile(r"<\|(?:end|return|call|start)\|>.*", re.IGNORECASE | re.DOTALL)
 _ANY_CHANNEL = re.compile(r"<\|channel\|>", re.IGNORECASE)

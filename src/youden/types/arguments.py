@@ -31,7 +31,8 @@ def check_argument(name: str, value: object, expected: type | UnionType, remedy:
     >>> check_argument("baseline", "template", str, "Pass the id of an agent.")
     """
     if not isinstance(value, expected):
-        type_name = "DataFrame" if is_data_frame(value) else type(value).__name__  # a ranking is a subclass
+        # the subclass of a ranking is called DataFrame, too
+        type_name = "DataFrame" if is_data_frame(value) else type(value).__name__
         raise ConfigError(f"`{name}` has the wrong type: got {type_name}. {remedy}", slug="argument-type")
 
 

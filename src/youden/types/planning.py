@@ -204,13 +204,13 @@ class Cost:
     usd_left: float | None = None
     """Estimated cost in USD of the calls that are not in the store; None if a price is unknown or no store was read."""
     usd_spent: float | None = 0.0
-    """Cost in USD of all earlier commands on the run, calibrations included; None if a price is unknown."""
+    """Cost in USD of all earlier commands on the run, calibrations included; None if the cost of an answer is unknown."""
     n_shared: int = 0
-    """Number of trials that show the same two texts as another one and share its request, which `usd` counts for each of them."""
+    """Number of trials that share the request of an earlier trial with the same two texts. `usd` counts it for each trial."""
     n_other_settings: int = 0
     """Number of calls that have a stored answer under other settings of the judge, which the run does not reuse."""
     other_settings: str = ""
-    """These settings, such as "max_tokens: 16 instead of 8"; empty if there are no such answers, or no calls left."""
+    """The other settings, such as "max_tokens: 16 instead of 8"; empty if there are no such answers, or no calls left."""
 
     @property
     def calls_left(self) -> int:

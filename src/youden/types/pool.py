@@ -44,7 +44,7 @@ class ReadOnly:
         self._freeze_arrays()
 
     def __setstate__(self, state: Mapping[str, object]) -> None:
-        """Restore a pickled or copied object, whose attributes may include a digest that changes to arrays would falsify."""
+        """Restore a pickled or copied object. Its arrays are frozen because a cached digest would not follow changes to them."""
         self.__dict__.update(state)
         self._freeze_arrays()
 

@@ -65,7 +65,7 @@ def export_hf_dataset(source: Pool | RunFolder, out: Path, /, *, options: Export
     out : Path
         Folder to write.
     options : ExportOptions
-        Options; `organization` and `raw_cells` are an error.
+        Options of the export; `organization` and `raw_cells` are errors.
 
     Returns
     -------

@@ -41,7 +41,7 @@ def export_tables(source: Pool | RunFolder, out: Path, /, *, options: ExportOpti
         File to write; its suffix, one of `SUFFIXES`, selects the format. Several tables are written to files
         `<stem>-<table>` next to it, or to one .duckdb.
     options : ExportOptions
-        Options; `organization`, and `raw_cells` unless the suffix is .csv, are an error.
+        Options of the export. `organization` is an error. `raw_cells` is an error unless the suffix is .csv.
 
     Returns
     -------

@@ -194,8 +194,9 @@ def _complete_table(path: Path, table: pd.DataFrame, notes: list[str]) -> pd.Dat
         pairs = set(zip(table["model_a"], table["model_b"], strict=True))
         if not any((model_b, model_a) in pairs for model_a, model_b in pairs):
             note += (
-                ". No two models occur in both orders, so that a sorted table looks like position bias and distorts the "
-                "abilities; if the order was random, exchange model_a and model_b, and the winner, in a random half of the rows"
+                ". No two models occur in both orders. Sorted names then look like position bias, which distorts the "
+                "abilities. If the responses were shown in random order, exchange model_a and model_b, and the winner, in a "
+                "random half of the rows"
             )
         notes.append(note)
     return table

@@ -43,7 +43,7 @@ _MAX_CANDIDATES = 50
 _RUN_NAMES = {"run", "experiment"}
 """Words for the run of an agent on a data set, as in "dataset_run_name"."""
 _REPEAT_WORDS = REPEAT_NUMBERS - {"run", "sample", "trial"}
-"""Words for the number of a repeat that do not also name items, as in "sample_id"."""
+"""Words for the number of a repeat, without words that may also name items, such as that in "sample_id"."""
 _MIN_WORDS_OF_RESPONSE = 8
 """The name of a column may be a response, in a table without a header, if it has at least this number of words."""
 
@@ -539,9 +539,10 @@ class _RoleSearch(WideTableSearch):
     def find_column_of_shared_items(self, agents: tuple[str, ...], candidates: Sequence[str]) -> str | None:
         """Return the column by which agents have the most items in common; None if no column gives common items.
 
-        A column that is named like a number of repeats is left out if most agents have a row for most pairs of such a number and
-        an item of another column. Several columns may give the same number of common items. Then the first one is returned,
-        unless it holds ids that restart for each agent and do not identify items. In this case, a column of prompts is returned.
+        A column whose name suggests the number of a repeat is left out if it numbers the responses of an agent to an item. The
+        sign is another column of items, such that most agents have a row for most combinations of its items with the numbers.
+        Several columns may give the same number of common items. Then the first one is returned, unless it holds ids that
+        restart for each agent and do not identify items. In this case, a column of prompts is returned.
 
         agents : columns that together name an agent
         candidates : columns of ids or prompts, at least one

@@ -88,9 +88,10 @@ def _may_name_agent(value: Json) -> bool:
 def read_inspect(paths: Sequence[Path], /, *, columns: Mapping[str, str], text: Text = "answer") -> ImportedPool:
     """Import logs of Inspect.
 
-    Each log is an agent, and each sample an item. An agent is named after its model. If several logs have the same model
-    and task, the argument of the task or solver that differs between all of them is added to the name, such as "(version=v2)", or
-    else a part of the path of the log. All existing samples of an unsuccessful log are imported. Epochs are repeats.
+    Each log is an agent, and each sample an item. An agent is named after its model. Several logs may have the same model and
+    task. Then an argument of the task or solver whose value is different in each of these logs is added to the name, such as
+    "(version=v2)". Without such an argument, a part of the path of the log is added. All existing samples of an unsuccessful log
+    are imported. Epochs are repeats.
 
     Parameters
     ----------

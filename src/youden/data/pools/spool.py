@@ -285,8 +285,8 @@ class Source:
             return "" if value.isspace() else value
         raise self.make_error(
             number,
-            f"the text is not a string: got {format_excerpt(value)}. Set the response as a string, the empty one for an empty "
-            "response; if there is no response, remove the row.",
+            f"the text is not a string: got {format_excerpt(value)}. Set a string, which is empty for an empty response, or "
+            "remove the row if there is no response.",
             slug="pool-text",
         )
 

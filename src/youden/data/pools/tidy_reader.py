@@ -343,7 +343,7 @@ def _to_string(value: object) -> object:
     """Convert an id, a prompt or a group to a string.
 
     A whole number has no decimals: 1.0 becomes "1", because pandas changes numbers to floats in a column with missing values.
-    None, bytes, arrays, and collections such as lists are returned unchanged; they are refused later.
+    None is returned unchanged. So are bytes, arrays and collections other than tuples, which are refused later.
     """
     is_collection = hasattr(value, "__len__") and not isinstance(value, str | tuple)
     if value is None or is_collection:

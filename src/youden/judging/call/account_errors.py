@@ -116,6 +116,7 @@ _ABOUT_CONTENT = re.compile(
     re.I,
 )
 _ABOUT_RATE = re.compile(r"current quota|rate limit|try again|retry|\bper (?:second|minute|hour|day|month)\b", re.I)
+"""Wording of rate limits. Some providers report a rate limit as an exceeded "current quota", and refer to billing, too."""
 
 
 def is_about_content(message: object) -> bool:
@@ -124,7 +125,7 @@ def is_about_content(message: object) -> bool:
 
 
 def is_about_rate(message: object) -> bool:
-    """Return whether an error's message may be about a rate limit, although it may also mention quotas and billing."""
+    """Return whether an error's message may be about a rate limit."""
     return isinstance(message, str) and _ABOUT_RATE.search(message) is not None
 
 

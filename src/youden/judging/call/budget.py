@@ -85,7 +85,7 @@ class UncertainCosts:
         return tuple(findings)
 
     def _describe_lost_calls(self) -> str:
-        """Describe the cost that is counted for calls without a reply, for the user."""
+        """Describe the cost that is counted for calls without a usable reply, for the user."""
         return (
             f"{format_count(self.n_lost, 'attempt')} to send a request failed and may be billed: the judge sent no reply, or an "
             "empty or invalid one. Failed attempts are repeated; an answer that is still missing is counted as such. The "
@@ -128,7 +128,7 @@ class Budget:
 
     @property
     def booked(self) -> float:
-        """USD booked so far: calls without a reply count at their estimated cost, instead of the largest one as in `spent`."""
+        """USD booked so far. Calls without a usable reply count at their estimated cost; in `spent`, at their maximum cost."""
         return self.spent - sum(costs.max_usd_lost - costs.usd_lost for costs in self.uncertain.values())
 
     def record_unreported(self, model: str, usd: float, usage_error: str | None) -> None:
@@ -175,7 +175,7 @@ class Budget:
             costs.max_usd_lost += max_usd
 
     def describe_uncertain_costs(self) -> str:
-        """Describe the costs that are counted for answers without valid token counts and calls without a reply, by model.
+        """Describe, by model, the costs counted for answers without valid token counts and for calls without a usable reply.
 
         Returns sentences for the user; "" if all costs are certain.
         """

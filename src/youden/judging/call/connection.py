@@ -131,6 +131,7 @@ def parse_reply(body: bytes) -> object:
     try:
         return parse_json(body, unique_keys=False).value
     except ValueError as error:
+        # a stream of events begins with a field or, after a colon, with a comment
         if body.lstrip().startswith((b"data:", b"event:", b": ")):
             reason = (
                 "The reply is a stream of events, which was not requested. Turn off streaming at the server or gateway."

@@ -153,8 +153,9 @@ def make_http_error(
     codes : sequence of object
         The error's codes. A known code decides, whatever the status.
     message : object
-        The error's message. It is searched for known wording about the account with the statuses 400, 412 and 422, and with
-        429 unless it is about a rate limit. With 403, it is searched for wording about the content of this request.
+        The error's message. For the statuses 400, 412, 422 and 429, it is searched for known wording about the account, unless
+        the status is 429 and the message is about a rate limit. For 403, it is searched for wording about the content of this
+        request.
     reason : str
         Description of the error for the user.
     retry_after : float, optional
@@ -163,11 +164,11 @@ def make_http_error(
     Returns
     -------
     CallError
-        Of kind `fatal` if the error is about the account or the model, otherwise of the kind of the status
-        (`classify_status`), or `rejected` with status 400 if a provider refuses the content of the request with 403.
-        In the first case, its status, which selects the remedy for the user, is 401 for an invalid key, 404 for an unknown
-        model, and 402 for missing credit. A code for missing credit with a status that is not fatal alone, such as 429,
-        keeps this status.
+        Of kind `rejected`, with status 400, if a provider refuses the content of the request with status 403. Of kind `fatal`
+        if the error is about the account or the model. Otherwise of the kind of the status (`classify_status`).
+
+        The status of a fatal error selects the remedy for the user. It is 401 for an invalid key, 404 for an unknown model, and
+        402 for missing credit. A status that is not fatal alone, such as 429, stays if only a code reports missing credit.
 
     Examples
     --------

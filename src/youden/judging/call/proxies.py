@@ -21,7 +21,7 @@ def find_proxy(url: str) -> str | None:
     proxies = getproxies()
     kind = parts.scheme if proxies.get(parts.scheme) else "all"
     proxy = proxies.get(kind)
-    if kind == "all" and (proxy or "").startswith("socks"):  # which other programs use
+    if kind == "all" and (proxy or "").startswith("socks"):  # ALL_PROXY is often set for other programs
         return None
     host = parts.hostname or ""
     if not proxy or proxy_bypass(host):

@@ -170,9 +170,10 @@ _COMPLETED = ("stop", "end_turn", "eos", "eos_token", "abort", "unknown")
 
 
 def count_prompt_tokens(usage: Mapping[str, Any]) -> Any:
-    """Return the tokens of the prompt, including cached ones; if the field `prompt_tokens` is not a valid count, its value.
+    """Return the number of tokens of the prompt, including cached ones. An invalid `prompt_tokens` is returned unchanged.
 
-    Some gateways leave cached tokens out of `prompt_tokens`. The details then have more tokens than `prompt_tokens`.
+    Some gateways leave cached tokens out of `prompt_tokens`. This is certain if there are more cached tokens than
+    `prompt_tokens`; only then are both added.
     """
     n_prompt = parse_count(usage.get("prompt_tokens", 0))
     n_cached = parse_count(object_or_empty(usage.get("prompt_tokens_details")).get("cached_tokens")) or 0

@@ -81,7 +81,7 @@ _NEGATION = re.compile(
     rf"""(?:\b(?:{_NEGATING_WORDS})|n['’]t)\b(?:(?!\b(?:but|hence|so the|therefore|thus)\b)[\w \t"“”'‘’*])*\Z""",
     re.IGNORECASE,
 )
-"""A negation that neither punctuation nor a conjunction separates from the end of the text; quotation marks and emphasis may."""
+"""A negation that extends to the end of the text: neither a conjunction nor punctuation other than quotes and emphasis follows."""
 _MAX_CHARACTERS_BEFORE = 100
 """Number of characters before a label that are searched for a negation."""
 
@@ -183,9 +183,9 @@ def _normalize_and_trim(text: str) -> str:
 def _compile_label_pattern(labels: tuple[str, ...]) -> re.Pattern[str]:
     """Compile a pattern that matches labels as whole words. The label at position 3 is matched by the group `label3`.
 
-    If several labels match, the longest one is taken. The highest number may follow a number, as in "4/5" and "4 out of 5".
-    The pattern also matches numbers that are not labels, such as 0.5, 3/10 and "a scale of 1 to 5", outside of any group. A label
-    within such a number, such as the label 5 in 0.5, is therefore not found.
+    If several labels match, the longest one is taken. If more than two labels are numbers, the highest of them may follow a
+    label, as in "4/5" and "4 out of 5". The pattern also matches numbers that are not labels, such as 0.5, 3/10 and "scale of 1
+    to 5", outside of any group. A label within such a match, such as the label 5 in 0.5, is therefore not found.
     """
     groups = []
     for label in sorted(labels, key=len, reverse=True):

@@ -153,7 +153,7 @@ def compute_label_probabilities(
     >>> compute_label_probabilities(tokens, ["YES", "NO"])["NO"]
     0.11111...
     """
-    distinct_tokens = dict.fromkeys(top_logprobs)  # some servers list the token that was chosen twice
+    distinct_tokens = dict.fromkeys(top_logprobs)  # some servers list the chosen token twice
     if math.fsum(math.exp(logprob) for _, logprob in distinct_tokens) > MAX_TOTAL_PROBABILITY:
         return None
 

@@ -309,8 +309,8 @@ class AnswersMissingError(IncompleteRunError):
 def exceeds_max_missing(n_missing: int, n_done: int, *, max_missing: float, is_certain: bool = False) -> bool:
     """Return whether a run must stop early because significantly more answers are missing than `max_missing` allows.
 
-    The limit is exceeded by more than three standard errors. Otherwise, chance would stop many runs below the limit, because
-    it is checked after each answer.
+    The excess is significant if it is more than three standard errors. The limit is checked after each answer, so chance would
+    otherwise stop many runs that meet the limit in the end.
 
     Parameters
     ----------

@@ -4,7 +4,7 @@ The members are the processes that work on the run. Each has a row in the store,
 process is the coordinator, which writes the run folder. A member that stops renewing its row has ended; its whole
 grant counts as spent, because it may have spent it after its last report. The cap holds for all members together,
 because the worst-case cost of each request is reserved in the store before it is sent. The coordinator writes its cap
-to a row of its own, so that it also holds for workers that were started with a higher one.
+to a separate row. This cap also holds for workers that were started with a higher cap.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ HEARTBEAT_SECONDS = 1.0
 """Time between two reports of a member that spends nothing; one that spends reports before it spends more."""
 
 CAP_ROW = "cap"
-"""Name of the row whose `granted` is the cost cap of the coordinator; it is no member."""
+"""Name of the row whose `granted` is the cost cap of the coordinator. This row is not a member."""
 
 MAX_INTEGER = 2**63 - 1
 """Largest integer that a store accepts."""
@@ -559,7 +559,7 @@ class SharedBudget(Budget):
         return [Member(name=CAP_ROW, leads=False, granted=cap, spent=0, answered=0, expires=0.0)]
 
     def set_group_cap(self, amount: float) -> None:
-        """Set the cap of the coordinator, in picodollars; the lower one of both caps applies."""
+        """Set the cap of the coordinator, in picodollars. The lower of this cap and the member's own cap applies."""
         self.cap = min(self._own_cap, amount / PICODOLLARS_PER_USD)
 
     def set_granted(self, amount: int) -> None:
