@@ -31,7 +31,7 @@ def check_argument(name: str, value: object, expected: type | UnionType, remedy:
     >>> check_argument("baseline", "template", str, "Pass the id of an agent.")
     """
     if not isinstance(value, expected):
-        # the subclass of a ranking is called DataFrame, too
+        # a ranking is a RankingFrame, a private subclass of DataFrame
         type_name = "DataFrame" if is_data_frame(value) else type(value).__name__
         raise ConfigError(f"`{name}` has the wrong type: got {type_name}. {remedy}", slug="argument-type")
 

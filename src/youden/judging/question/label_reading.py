@@ -81,7 +81,7 @@ _NEGATION = re.compile(
     rf"""(?:\b(?:{_NEGATING_WORDS})|n['’]t)\b(?:(?!\b(?:but|hence|so the|therefore|thus)\b)[\w \t"“”'‘’*])*\Z""",
     re.IGNORECASE,
 )
-"""A negation that extends to the end of the text: neither a conjunction nor punctuation other than quotes and emphasis follows."""
+"""A negation that extends to the end of the text: no conjunction and no punctuation except quotes and emphasis follows."""
 _MAX_CHARACTERS_BEFORE = 100
 """Number of characters before a label that are searched for a negation."""
 
