@@ -34,7 +34,7 @@ _CODE = re.compile(r"(^```.*?^```|`[^`\n]*`)", re.MULTILINE | re.DOTALL)
 
 
 def insert_tables(markdown: str) -> str:
-    """Replace each comment `<!-- made: … -->` by its table, and remove the note that the source of the page lacks them."""
+    """Replace each comment `<!-- made: … -->` by its table, and remove the note that these tables are not shown."""
     return _MARK.sub(lambda mark: MADE[mark[1]](mark[2]), _NOTE.sub("", markdown))
 
 

@@ -246,7 +246,10 @@ class Abilities(NamedTuple):
         return self.limit(self.ability + self.covariance.half_width(LEVEL), self.ability)
 
     def limit(self, bound: Floats, ability: Floats | float) -> Floats:
-        """Limit confidence bounds of abilities to possible values, except on the side of a fitted ability beyond `limits`."""
+        """Limit confidence bounds of abilities to `limits`.
+
+        If a fitted ability is beyond a limit, its bounds are not limited on that side, so that the interval contains it.
+        """
         lowest, highest = self.limits
         min_bound = np.where(np.less(ability, lowest), -np.inf, lowest)
         max_bound = np.where(np.greater(ability, highest), np.inf, highest)

@@ -337,8 +337,9 @@ def get_cost_account(config: RunConfig, *, calibrating: bool = False) -> str:
 def _read_usd_spent(config: RunConfig, judge: JudgeConfig) -> float | None:
     """Return the cost in USD of all commands on a run, calibrations included; None if a price is unknown.
 
-    It is the sum of the run's cost accounts in the store, or the cost in fit.json if that is larger because the folder was
-    renamed or copied. A store that cannot be read is ignored.
+    The cost is the sum of the run's cost accounts in the store. The cost in fit.json is returned if it is larger: the accounts
+    belong to the path of the folder, so they are incomplete after the folder was renamed or copied. A store that cannot be read
+    is ignored.
     """
     if not judge.stores_new_answers:
         return 0.0

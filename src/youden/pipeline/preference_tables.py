@@ -41,7 +41,7 @@ class PreferenceResult(NamedTuple):
 
 
 def check_preference_settings(settings: FitSettings, *, rates: bool) -> None:
-    """Raise ConfigError [question-option] or [option-unused] if settings of a fit do not exist for preferences."""
+    """Raise ConfigError [question-option] or [option-unused] if a fit has settings that do not apply to preferences."""
     check_unused("A run that asks for preferences", families=settings.rules.families, rates=rates)
     if settings.target != "items-like-these" or settings.rules.ranked_by != "plain":
         raise ConfigError(
@@ -57,8 +57,7 @@ def fit_preference_run(
     """Fit a run that asks for preferences, and write its tables.
 
     `judged` holds the plan without trials and the table of the verdicts, and `clones` the findings about agents that give the
-    same responses. Writes ranking.csv, pairs.parquet,
-    items.csv, fit.json, signature.json and ranking.json.
+    same responses. Writes ranking.csv, pairs.parquet, items.csv, fit.json, signature.json and ranking.json.
 
     Raises RunFolderError if a file is damaged, StatisticsError [trial-none] or [cluster-agents] if there are too few answers.
     """

@@ -654,7 +654,7 @@ class _PlanExtender:
         kind : what is added: "agents", "items", "repeats" or "calls"
         drawn : tables of paired trials
         n_requested : number of paired calls that were requested
-        calls : requested number of calls of both trial types, which is only recorded in the plan; None for the default
+        calls : requested number of calls of both trial types, which is recorded in the plan; None for the default
         scored : positions of the agents whose abilities these trials measure; () for all
         search : number of agents to select and maximum regret, if the extension is a step of a search; otherwise (None, None)
 
@@ -730,7 +730,12 @@ class _PlanExtender:
         return self._draw_linking_independent(scored, n_for_paired + n_for_new_agents)
 
     def _draw_pooled_for_all_agents(self, paired: Trials) -> Trials:
-        """Draw pooled independent trials for all agents of the run, in proportion to their new paired trials, at least one."""
+        """Draw pooled independent trials for all agents of the run, in proportion to their new paired trials.
+
+        The number of each group is rounded down, so that all agents of a group get the same number.
+
+        paired : new paired trials, at least one
+        """
         n_independent = count_added_independent(self.plan, len(paired), n_scored=self.pool.n_agents)
 
         # a fraction is exact, so that rounding down does not depend on floating-point errors
@@ -746,12 +751,16 @@ class _PlanExtender:
         return self._draw_pooled(n_per_anchor, n_per_joined)
 
     def _draw_independent_alone(self, kind: ExtensionKind, calls: int | None, scored: tuple[int, ...]) -> Trials:
-        """Draw independent trials for an extension by calls that has no paired trial left; none if the plan does not pool any."""
+        """Draw independent trials for an extension if no paired trial is left.
+
+        Only an extension by calls for all agents of a plan with pooled independent trials gets any.
+        """
         has_pooled = self.plan.independent == "pooled" and (self.plan.trial_type == INDEPENDENT).any()
         if kind != "calls" or scored or calls is None or not has_pooled:
             return Trials.concat([])
 
-        # as many as in blocks: a trial of two anchors counts for both, a trial of an agent that joined only for this agent
+        # each agent is measured by 2 trials per pass, as in a block: an independent trial of two anchors measures both, and one
+        # of an agent that joined measures only this agent
         n_passes = calls // self.get_max_block_size(scored=())
         return self._draw_pooled(n_passes, [2 * n_passes] * len(self.extensions.joined))
 

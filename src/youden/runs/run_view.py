@@ -173,7 +173,7 @@ class RunView:
     def differences(self) -> pd.DataFrame:
         """Differences of abilities as a DataFrame with one row per ordered pair of agents.
 
-        It has these columns of pairs.parquet, which are NaN for agents that cannot be compared:
+        It has these columns of pairs.parquet. The numbers are NaN for agents that cannot be compared.
 
         - `first`, `second`: ids of the agents.
         - `difference`, `half_width`: ability of the first agent minus that of the second, and the half-width of the 95% interval

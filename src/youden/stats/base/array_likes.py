@@ -74,10 +74,11 @@ def check_indexes(arguments: Sequence[Any], *, columns: bool = True) -> None:
 
 
 def _check_one_order(first: Any, later: Any) -> None:
-    """Check that two Series are not columns of tables of youden that list their agents in different orders, best first.
+    """Raise StatisticsError [array-index] if two Series are columns of youden's tables with different orders of agents.
 
-    Raises StatisticsError [array-index]. The index of such a table numbers the rows, so it does not show the difference. A column
-    that the user has put into the order of the other table does not decrease with the rank, unless agents are tied.
+    Each of these tables lists its best agent first, and its index numbers the rows, so equal indexes do not show equal agents.
+    Both columns must be descending: a column that the user has put into the order of the other table is not, unless agents are
+    tied.
     """
     is_decreasing = _is_decreasing_column(first) and _is_decreasing_column(later)
     if is_decreasing and first.attrs["agents"] != later.attrs["agents"]:

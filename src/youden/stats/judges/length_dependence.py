@@ -15,7 +15,7 @@ N_LENGTH_CLASSES = 5
 N_RATIO_CLASSES = 10
 """Quantile classes of the ratio of both lengths."""
 _TINY = 1e-12
-"""Sum of squares below which values are equal except for rounding, also to avoid division by 0."""
+"""Sum of squares below which values are equal except for rounding; also the smallest divisor, to avoid division by 0."""
 MIN_ANSWERS = 100
 """Smallest number of answers for an estimate."""
 
@@ -45,8 +45,8 @@ def length_share(
     The result is the larger of two values of R². One is for cells that combine the length classes of both texts, the other for
     classes of the absolute log ratio of both lengths. Both trial types get the same total weight: a judge that compares contents
     answers no to independent trials whatever their lengths are. R² is adjusted for the number of cells (Wherry), with the
-    effective number of trials. It is limited to the partial R² given the trial type, because responses to one item may be of
-    similar length, so that answers to the contents correlate with the ratio of the lengths.
+    effective number of trials. It is limited to the partial R² given the trial type: if responses to one item are of similar
+    length, the answers of a judge that compares contents also correlate with the ratio of the lengths.
 
     Examples
     --------

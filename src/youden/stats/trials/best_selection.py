@@ -478,8 +478,8 @@ def predict_rank_correlation(first: Differences, second: Differences) -> float:
     Notes
     -----
     True abilities are drawn from their posterior distributions, with a prior that is estimated from the first ranking. A
-    correlation of abilities would not do: a single agent far from all others brings it close to 1 even if the ranks of the others
-    are random.
+    correlation of abilities would be too high: a single agent far from all others brings it close to 1, even if the ranks of the
+    others are random.
     """
     from scipy.stats import rankdata  # takes long to load
 

@@ -397,7 +397,9 @@ def rank_with_ties(ability: Floats) -> Ids:
 def sort_best_first(ability: Floats) -> Positions:
     """Return the positions of agents by rank (`rank_with_ties`), int array (n_agents,); ties keep their order.
 
-    Abilities below 1, such as mean scores of an audit, are divided by the largest one, so that their unit does not matter.
+    The tolerance for ties is absolute for abilities below 1. If all are below 1, such as mean scores of an audit, they are
+    divided by the largest one, so that their unit does not matter. The divisor is at least 1e-9, so that rounding errors of 0
+    remain ties.
 
     Examples
     --------

@@ -26,8 +26,8 @@ class Alarm:
     rate : float
         Rate of yes answers to all other independent trials.
     p_value : float
-        Probability of at least `n_yes` of all yes answers, if all trials have the same rate; without correction for multiple
-        testing.
+        Probability that at least `n_yes` of all yes answers are to these trials if all trials have the same rate (Fisher's exact
+        test), without correction for multiple testing.
     """
 
     agents: tuple[int, ...]

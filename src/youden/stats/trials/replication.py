@@ -211,8 +211,8 @@ def estimate_self_consistency(
     few such items may have been drawn.
 
     Student's t has 2(m − 2) degrees of freedom, at least 2 and at most n − 1, where m = (Σ_j S_j²)²/Σ_j S_j⁴ is the effective
-    number of items. It is small if few items determine J. If no item has an influence, it is n − 1. The factor 2 was tuned on the
-    simulated agents of `benchmarks/replication.py`.
+    number of items. The number m is small if few items determine J. If no item has an influence, the degrees of freedom are
+    n − 1. The factor 2 was tuned on the simulated agents of `benchmarks/replication.py`.
 
     References
     ----------
