@@ -179,7 +179,7 @@ async def test_stored_failures_above_the_limit_stop_a_run_before_it_pays(store: 
     assert server.n_requests == len(half)
 
 
-async def test_a_run_that_stopped_because_of_missing_answers_is_resumed_if_the_others_can_meet_the_limit(
+async def test_a_run_that_stopped_for_missing_answers_is_resumed_and_can_still_succeed(
     store: Store,
 ) -> None:
     pool = make_pool(4, 20)
