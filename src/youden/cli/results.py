@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from math import isnan
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -129,21 +129,32 @@ def compare_command(
     preferences are compared by their rankings, their significant differences, and their answers to the same trials.
     """
     from youden.data.folder.run_folder import RunFolder
-    from youden.report.data.comparison import compare_quality
-    from youden.study.agreement import compare_judges
+    from youden.study.agreement import JudgesStudy
+    from youden.study.comparison import compare
+    from youden.study.preference_judges import PreferenceJudgesStudy
     from youden.types.arguments import check_unused
     from youden.types.pool import plain_fields
 
     folders = [RunFolder(run) for run in runs]
-    if any(folder.asks_preference for folder in folders):
-        settings = {"scores": scores, "match": match, "target": target, "families": families}
-        _print_comparison_of_preferences(folders, settings, as_json=as_json)
-        return
-    if target == "items-and-judges":
+    if target == "items-and-judges" and not any(folder.asks_preference for folder in folders):
         check_unused("A mean over judges", scores=scores != "symmetric", match=match != "id", family=families)
         _print_mean_over_judges(runs, as_json=as_json)
         return
-    study = compare_judges(folders, scores=scores, match=match, target=target, families=families)
+
+    study = compare(*runs, scores=scores, match=match, target=target, families=families)
+    if isinstance(study, JudgesStudy):
+        _print_comparison_of_judges(study, folders, as_json=as_json)
+        return
+    key = "preferences" if isinstance(study, PreferenceJudgesStudy) else "instruments"
+    result: dict[str, Json] = {**plain_fields(study), "summary": list(study.summary)}
+    output.print_result(as_json, {key: result}, answer=study.summary, tables=[study.table()])
+
+
+def _print_comparison_of_judges(study: JudgesStudy, folders: Sequence[RunFolder], *, as_json: bool) -> None:
+    """Print a comparison of the judges of runs, with the results by labels, if any, and the signatures of the runs."""
+    from youden.report.data.comparison import compare_quality
+    from youden.types.pool import plain_fields
+
     quality_lines = compare_quality(list(zip(study.runs, folders, strict=True)))
     lines = [*study.summary, *quality_lines]
     signatures = [folder.read_signature().text for folder in folders]
@@ -155,24 +166,6 @@ def compare_command(
         tables=judges_tables(study),
         notes=[f"signature of {name}: {text}" for name, text in zip(study.runs, signatures, strict=True)],
     )
-
-
-def _print_comparison_of_preferences(folders: Sequence[RunFolder], settings: dict[str, Any], *, as_json: bool) -> None:
-    """Print a comparison of two runs, at least one of which asks for preferences.
-
-    A run asks its judge one of two questions: which of two responses is better (preference), or whether two responses are to the
-    same item (information). If the runs ask different questions, they are compared as two instruments: different methods that
-    measure the same agents. `settings` are the options that such a comparison does not use; another value than the default is an
-    error.
-    """
-    from youden.study.comparison import compare_with_preferences
-    from youden.study.preference_judges import PreferenceJudgesStudy
-    from youden.types.pool import plain_fields
-
-    study = compare_with_preferences(folders, **settings)
-    key = "preferences" if isinstance(study, PreferenceJudgesStudy) else "instruments"
-    result: dict[str, Json] = {**plain_fields(study), "summary": list(study.summary)}
-    output.print_result(as_json, {key: result}, answer=study.summary, tables=[study.table()])
 
 
 def _print_mean_over_judges(runs: tuple[Path, ...], *, as_json: bool) -> None:

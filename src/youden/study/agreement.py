@@ -5,14 +5,13 @@ This extends the paper's Table 6 to two judges or more.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 
-from youden.data.folder.run_folder import RunFolder
 from youden.errors import StatisticsError
 from youden.run_keys import Target
 from youden.stats.additive.clipped_linear import ClippedLinear
@@ -24,7 +23,7 @@ from youden.stats.judges.cell_agreement import cohen_kappa, krippendorff_alpha
 from youden.stats.trials.comparisons import rank_with_ties
 from youden.study.judge_shift_text import describe_shifts
 from youden.study.judge_shifts import JudgeShifts, correlation
-from youden.study.judged_runs import AlignedRuns, MatchItems, read_judged_run
+from youden.study.judged_runs import AlignedRuns
 from youden.text.sentences import format_with_interval
 from youden.types import Scores
 from youden.types.pool import Bools, Floats, or_none
@@ -188,20 +187,6 @@ class JudgeAgreement:
         self.krippendorff_alpha_graded = or_none(krippendorff_alpha(soft))
         self.orders = OrderComparison(runs.significantly_better[a], runs.significantly_better[b], runs.agent_ids)
         self.max_rho = or_none(float(runs.max_rho[a, b]))
-
-
-def compare_judges(
-    folders: Sequence[RunFolder],
-    *,
-    scores: ScoreKind = "symmetric",
-    match: MatchItems = "id",
-    target: Target | None = None,
-    families: Mapping[str, str] | None = None,
-) -> JudgesStudy:
-    """Compare the judges of two or more runs that ask for information, as described for `compare`."""
-    judged = [read_judged_run(folder) for folder in folders]
-    aligned = AlignedRuns(judged, kind=scores, match=match, target=target, families=families)
-    return JudgesStudy(aligned, kind=scores)
 
 
 EXTENDED_NOTE = (

@@ -9,9 +9,9 @@ from pathlib import Path
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import RunFolderError
 from youden.run_keys import Target
-from youden.study.agreement import JudgesStudy, compare_judges
+from youden.study.agreement import JudgesStudy
 from youden.study.instruments import InstrumentsStudy, compare_instruments
-from youden.study.judged_runs import MatchItems
+from youden.study.judged_runs import AlignedRuns, MatchItems, read_judged_run
 from youden.study.preference_judges import PreferenceJudgesStudy, compare_preference_runs
 from youden.types.arguments import check_argument, check_unused
 from youden.types.results import ScoreKind
@@ -70,44 +70,22 @@ def compare(
     for run in runs:
         check_argument("runs", run, str | PathLike, "Pass the folder of each run, or what youden.run returns.")
     folders = [RunFolder(Path(run)) for run in runs]
-    if any(folder.asks_preference for folder in folders):
-        return compare_with_preferences(folders, scores=scores, match=match, target=target, families=families)
-    return compare_judges(folders, scores=scores, match=match, target=target, families=families)
+    if not any(folder.asks_preference for folder in folders):
+        judged_runs = [read_judged_run(folder) for folder in folders]
+        aligned_runs = AlignedRuns(judged_runs, kind=scores, match=match, target=target, families=families)
+        return JudgesStudy(aligned_runs, kind=scores)
+
+    is_other_target = target not in (None, "items-like-these")
+    is_set = {"scores": scores != "symmetric", "match": match != "id", "target": is_other_target, "family": families}
+    check_unused("A comparison with preferences", **is_set)
+    return _compare_with_preferences(folders)
 
 
-def compare_with_preferences(
-    folders: Sequence[RunFolder],
-    *,
-    scores: ScoreKind = "symmetric",
-    match: MatchItems = "id",
-    target: Target | None = None,
-    families: Mapping[str, str] | None = None,
-) -> PreferenceJudgesStudy | InstrumentsStudy:
+def _compare_with_preferences(folders: Sequence[RunFolder]) -> PreferenceJudgesStudy | InstrumentsStudy:
     """Compare two runs, at least one of which asks for preferences.
 
-    Parameters
-    ----------
-    folders : sequence of RunFolder
-        Two fitted runs, in any order.
-    scores, match, target, families
-        Parameters of `compare`; another value than the default is an error.
-
-    Returns
-    -------
-    PreferenceJudgesStudy or InstrumentsStudy
-        Result of `compare_preference_runs` if both runs ask for preferences, otherwise of `compare_instruments`.
-
-    Raises
-    ------
-    RunFolderError
-        [compare-preferences]: if there are not exactly two runs, or if they have fewer than 3 agents in common. Errors with other
-        slugs: if a file is missing or damaged.
-    ConfigError
-        [option-unused]: if a parameter would have no effect.
+    Raises RunFolderError [compare-preferences] if there are not exactly two runs, or if they have fewer than 3 agents in common.
     """
-    other_target = target not in (None, "items-like-these")
-    is_set = {"scores": scores != "symmetric", "match": match != "id", "target": other_target, "family": families}
-    check_unused("A comparison with preferences", **is_set)
     if len(folders) != 2:
         raise RunFolderError(
             f"A comparison with preferences needs exactly two runs: got {len(folders)}. Pass one or two runs with `question: "
