@@ -18,7 +18,7 @@ from youden.text.printable import printable
 
 ABILITY = (
     "Ability measures how reliably the judge recognizes that a response and those of other agents answer the same item. An "
-    "ability of 0.61 (61 of 100 comparisons beyond chance) means 61 more yes answers per 100 pairs of responses to the same "
+    "ability of 0.50 (50 of 100 comparisons beyond chance) means 50 more yes answers per 100 pairs of responses to the same "
     "item than to different items. It does not prove correctness. It depends on pool, judge and items, and rewards responses "
     "that can be matched: obscure or bureaucratic styles rank high, terse references low."
 )
