@@ -5,7 +5,6 @@ Responses are drawn at random and shown without the names of agents, so that lab
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import asdict
 from pathlib import Path
 from typing import Literal
@@ -13,7 +12,7 @@ from typing import Literal
 import click
 
 from youden.cli import options, output
-from youden.text.printable import printable
+from youden.text.printable import format_command, printable
 from youden.text.sentences import format_count
 
 
@@ -86,7 +85,7 @@ def label_command(
         for note in written.notes:
             output.print_note(f"labels: {note}")
         output.print_note(f"{n_responses} of {n_agents}; agents of the rows: {written.key}")
-    output.print_note(f"next: fill in the column `label`, then run: {shlex.join(next_command)}")
+    output.print_note(f"next: fill in the column `label`, then run: {format_command(next_command)}")
 
 
 @click.command("quality")

@@ -97,8 +97,7 @@ def plan_command(
             result["export"] = export_summary
         output.print_json(result)
     elif export_summary is None:
-        command = format_command(["youden", "run", str(planned.folder.file("config.yaml"))])
-        output.print_note(f"plan written to {planned.folder.path}; next: {command}")
+        output.print_note(f"plan written to {planned.folder.path}; next: {planned.folder.format_command()}")
 
 
 def _plan_to_json(planned: PlannedRun, forecast: PrecisionForecast | None) -> dict[str, Json]:

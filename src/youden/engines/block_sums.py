@@ -20,7 +20,7 @@ from youden.stats.trials.comparisons import Differences
 from youden.types import MISSING_REASONS, PAIRED, Plan, Scores, Verdicts
 from youden.types.cells import CellIndex, Pairs, ScoredCells
 from youden.types.facts import CallFacts
-from youden.types.pool import Bools, Floats, Ids, Positions, or_none
+from youden.types.pool import Bools, Floats, Ids, Positions, count_distinct, or_none
 from youden.types.results import Rates, ScoreKind, ScoreRole
 
 
@@ -129,10 +129,7 @@ def _count_compared_pairs(rates: Rates) -> int:
 
     # one integer per item and unordered pair of agents
     n_agents = np.int64(rates.n_agents)
-    pair_codes = np.sort((item * n_agents + lower) * n_agents + higher)
-
-    # equal codes are adjacent after sorting, so each step to another code is one more pair (np.unique is much slower)
-    return int(np.count_nonzero(np.diff(pair_codes, prepend=-1)))
+    return count_distinct((item * n_agents + lower) * n_agents + higher)
 
 
 class ChunkSums:

@@ -16,7 +16,7 @@ from youden.stats.forecast import AgentVariances, find_min_blocks, half_widths
 from youden.stats.reference_data import ReferenceRange, prior_components, summarize_range
 from youden.types import PAIRED, Plan
 from youden.types.judging import AnswerKind
-from youden.types.pool import Json
+from youden.types.pool import Json, count_distinct
 
 
 class OtherDecision(NamedTuple):
@@ -61,7 +61,7 @@ def forecast_other_decision(plan: Plan, judge: JudgeConfig) -> OtherDecision | N
         decision, if the plan has fewer than 2 blocks, or if it consists of rounds that are planned one after another.
     """
     decision = judge.other_decision
-    n_blocks = len(np.unique(plan.block[plan.block >= 0]))
+    n_blocks = count_distinct(plan.block[plan.block >= 0])
     max_blocks = (plan.n_agents - 1) * plan.n_items
     if decision is None or plan.rounds is not None or not 2 <= n_blocks <= max_blocks:
         return None

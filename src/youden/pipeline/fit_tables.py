@@ -91,8 +91,8 @@ def fit_judged(
     judged: JudgedFiles,
     settings: FitSettings,
     *,
-    clones: Sequence[Finding] = (),
-    rates: bool = False,
+    clones: Sequence[Finding],
+    rates: bool,
 ) -> FitResult:
     """Fit a judged run, and write all its tables; earlier files of a fit are replaced together.
 

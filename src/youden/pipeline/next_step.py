@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from math import ceil
 from typing import Literal, NamedTuple
@@ -107,7 +106,7 @@ def format_next_step(folder: RunFolder, facts: RunFacts, *, usd_per_call: float 
 
 def _format_next_search(folder: RunFolder, plan: Plan) -> str:
     """Format how to continue a plan in rounds, which depends on the reason why its rounds ended."""
-    command = format_command(["youden", "run", str(folder.file("config.yaml"))])
+    command = folder.format_command()
     stop_note = " ".join(plan.notes)
     if STOP_MESSAGES["near enough"] in stop_note:
         return (
@@ -136,10 +135,10 @@ def _format_separation(folder: RunFolder, plan: Plan, pair: Sequence[str], *, us
     if needed is None or (needed.unit == "items" and needed.n_added > _MAX_ITEM_FACTOR * plan.n_items):
         return f"{names} may be equally good: {_MAX_ITEM_FACTOR} times as many items might not separate them"
     if needed.unit == "items":
-        run = shlex.quote(str(folder.path))
+        command = format_command(["youden", "extend", "items", str(folder.path), "POOL"])
         return (
             f"about {needed.n_added:,} more items, with as many calls each as now, would separate {names} if their difference "
-            f"is as estimated: `youden extend items {run} POOL`"
+            f"is as estimated: `{command}`"
         )
 
     # a block has two trials of each measured agent; without a focus, each trial measures two agents
@@ -148,14 +147,14 @@ def _format_separation(folder: RunFolder, plan: Plan, pair: Sequence[str], *, us
     n_paired_per_block = 2 * len(pair) if has_focus else plan.n_agents
     n_paired = n_paired_per_block * needed.n_added  # the unit of `n_added` is blocks
     n_calls = count_added_calls(plan, n_paired, n_scored=n_measured)
-    command = ["youden", "extend", "calls", str(folder.path), str(n_calls)]
+    words = ["youden", "extend", "calls", str(folder.path), str(n_calls)]
     if has_focus:
-        command += ["--focus", pair[0], "--focus", pair[1]]
+        words += ["--focus", pair[0], "--focus", pair[1]]
 
     cost = format_cost(n_calls, usd_per_call)
     return (
         f"about {n_calls:,} more calls{cost} would separate {names} if their difference is as estimated: "
-        f"`{shlex.join(command)}`"
+        f"`{format_command(words)}`"
     )
 
 

@@ -6,7 +6,6 @@ stay valid if defaults or random streams change.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -195,7 +194,7 @@ def _make_extended_error(folder: RunFolder, n_planned_steps: int) -> RunFolderEr
 
     n_planned_steps : number of extensions of the plan in the folder
     """
-    command = format_command(["youden", "run", str(folder.file("config.yaml"))])
+    command = folder.format_command()
 
     # The config in the folder describes an extension in `unfinished` until it is finished, and then lists it in `extensions`.
     # If the plan has more extensions than this list, the last one is not finished.
@@ -610,7 +609,7 @@ def _suggest_search(config: RunConfig, folder: RunFolder, stored_plan: Plan) -> 
         goal = ["--max-regret", f"{config.max_regret:g}"]
     if config.top:
         goal += ["--top", str(config.top)]
-    command = shlex.join(["youden", "extend", "best", str(folder.path), *goal])
+    command = format_command(["youden", "extend", "best", str(folder.path), *goal])
     first_sentence, _, _ = read_recommendation(folder).text.partition(". ")
     return f"Run `{command}` to continue with a search. So far: {first_sentence}. To search from the start, set {_NEW_NAME}"
 
@@ -642,7 +641,7 @@ def _suggest_extension(config: RunConfig, folder: RunFolder, stored_plan: Plan, 
         extend = _EXTEND_BY_KIND[kind]
         extended = extend(plan_without_follow_ups(stored_plan), joined_pool)
         cost = _format_added_cost(load_judge_of_run(config), stored_plan.with_pool(old_pool), extended)
-    command = shlex.join(["youden", "extend", kind, str(folder.path), config.pool])
+    command = format_command(["youden", "extend", kind, str(folder.path), config.pool])
     additions = format_count(n_added, kind.removesuffix("s"), "was", "were")
     return f"{additions} added to its pool. Run `{command}`{cost} to add them to the run, or set {_NEW_NAME}"
 

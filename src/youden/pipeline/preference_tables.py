@@ -52,7 +52,7 @@ def check_preference_settings(settings: FitSettings, *, rates: bool) -> None:
 
 
 def fit_preference_run(
-    folder: RunFolder, pool: PoolSummary, judged: JudgedFiles, *, clones: Sequence[Finding] = ()
+    folder: RunFolder, pool: PoolSummary, judged: JudgedFiles, *, clones: Sequence[Finding]
 ) -> PreferenceResult:
     """Fit a run that asks for preferences, and write its tables.
 

@@ -99,16 +99,14 @@ def keep_saved_costs(verdicts: Verdicts, folder: RunFolder, judge: JudgeConfig) 
     saved_rows = np.flatnonzero(saved.usd > 0)
     if judge.judges:
         rows = match_trials(saved.plan, verdicts.plan)[saved_rows]
-        is_lost = (rows >= 0) & (verdicts.usd[rows] == 0)
     elif saved.request_hash is None or verdicts.request_hash is None:
         return verdicts
     else:
         # the cost of a request is in the first trial that needs its answer
-        distinct_hashes, first_rows = np.unique(verdicts.request_hash, return_index=True)
         saved_hashes = saved.request_hash[saved_rows]
-        positions = np.searchsorted(distinct_hashes, saved_hashes).clip(max=len(distinct_hashes) - 1)
-        rows = first_rows[positions]
-        is_lost = (distinct_hashes[positions] == saved_hashes) & (verdicts.usd[rows] == 0)
+        _, positions, rows = np.intersect1d(saved_hashes, verdicts.request_hash, return_indices=True)
+        saved_rows = saved_rows[positions]
+    is_lost = (rows >= 0) & (verdicts.usd[rows] == 0)
     usd_calibration = saved.usd_calibration if verdicts.usd_calibration == 0 else verdicts.usd_calibration
     if not is_lost.any():
         return replace(verdicts, usd_calibration=usd_calibration)

@@ -25,7 +25,7 @@ from youden.protocol.self_trials import check_compares_agents
 from youden.stats.trials.variance_parts import VarianceComponents
 from youden.text.tables import Table, make_table
 from youden.types import PAIRED, Plan, Verdicts
-from youden.types.pool import Floats, Positions
+from youden.types.pool import Floats, Positions, count_distinct
 from youden.types.results import ComponentFacts, Part, VarianceFacts
 
 MAX_NUMBERS = 2 * 10**8
@@ -152,7 +152,7 @@ def decompose_variance(result: Verdicts, run: str, judges: JudgeSpread | None = 
 
     # components of the mean ability's variance, and their sum over those that the intervals contain
     n_agents = int((~np.isnan(abilities.mean_answer)).sum())
-    n_items = len(np.unique(plan.item[counts]))
+    n_items = count_distinct(plan.item[counts])
     mean_rate_variance = float(np.nan_to_num(abilities.rate_variance).mean())
     in_interval = _list_interval_components(components, result, rate_variance=mean_rate_variance)
     all_components = [*in_interval, *_list_outside_components(components, judges, n_agents)]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from youden.types import INDEPENDENT, PAIRED, Plan
-from youden.types.pool import Bools, Ids
+from youden.types.pool import Bools, Ids, count_distinct
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ def compute_coverage(plan: Plan) -> Coverage:
 def _count_distinct_pairs(item: Ids, agent_a: Ids, agent_b: Ids, n_agents: int) -> int:
     """Count the distinct combinations of an item and an ordered pair of agents."""
     pair_on_item = (item.astype(np.int64) * n_agents + agent_a) * n_agents + agent_b
-    return len(np.unique(pair_on_item))
+    return count_distinct(pair_on_item)
 
 
 def _mark_first_cells(plan: Plan, mask: Bools) -> Bools:

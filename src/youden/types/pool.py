@@ -57,6 +57,16 @@ def or_none(value: float) -> float | None:
     return None if np.isnan(value) else float(value)
 
 
+def count_distinct(codes: Ids | Positions) -> int:
+    """Count the distinct values of an array of integers of at least 0.
+
+    >>> count_distinct(np.array([7, 5, 7]))
+    2
+    """
+    # equal codes are adjacent after sorting; `np.unique` takes seconds for a million codes
+    return int(np.count_nonzero(np.diff(np.sort(codes), prepend=-1)))
+
+
 def plain_fields(row: object) -> dict[str, Json]:
     """Convert the attributes of an object, such as a dataclass, to a JSON object with one key per attribute."""
     return {name: convert_to_json(value) for name, value in vars(row).items()}

@@ -20,7 +20,7 @@ from youden.pools.checks.plain_facts import response_lengths
 from youden.stats.trials.agent_rates import AgentRates, IndependentTotals
 from youden.text.tables import Table, make_table
 from youden.types import PAIRED, Finding, Pool, Verdicts
-from youden.types.pool import Floats
+from youden.types.pool import Floats, count_distinct
 from youden.workflows.attacks import PlantedAgents
 from youden.workflows.experiment import make_experiment_runner
 from youden.workflows.planned_stress import (
@@ -167,7 +167,7 @@ def stress(planned: PlannedStress, options: JudgingOptions | None = None) -> Str
         judge=str(base_verdicts.judge.get("name", base.judge.name)),
         n_agents=base.pool.n_agents,
         n_items=base.pool.n_items,
-        n_compared=len(np.unique(base.plan.item[is_compared])),
+        n_compared=count_distinct(base.plan.item[is_compared]),
         n_trials=len(base.plan),
         base_agent=base.pool.agents[planned.base_agent].id,
         base_agent_reason=planned.base_agent_reason,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from youden.types.pool import Bools, Floats, Ids, Positions
+from youden.types.pool import Bools, Floats, Ids, Positions, count_distinct
 
 N_LENGTH_CLASSES = 5
 """Quantile classes of each text's length; a cell is a pair of classes."""
@@ -107,7 +107,7 @@ def _compute_adjusted_r2(answer: Floats, weight: Floats, group: Positions, paire
 
     # degrees of freedom, with the effective number 1/Σw² of trials
     n_effective = 1 / float((weight**2).sum())
-    n_groups = len(np.unique(group))
+    n_groups = count_distinct(group)
     r2 = 1 - group_squares / total_squares * (n_effective - 1) / max(n_effective - n_groups, 1)
     partial_r2 = 1 - additive_squares / type_squares * (n_effective - 2) / max(n_effective - n_groups - 1, 1)
     return min(r2, partial_r2)

@@ -13,7 +13,7 @@ from scipy.special import stdtrit
 from youden.errors import StatisticsError
 from youden.stats.base.pair_chunks import compute_residuals
 from youden.streams import standalone_stream
-from youden.types.pool import Floats, Ids, Positions
+from youden.types.pool import Floats, Ids, Positions, count_distinct
 from youden.types.results import Part
 
 MAX_DESIGN_ENTRIES = 3 * 10**8
@@ -176,7 +176,7 @@ class VarianceComponents:
         trial_factor = weight - 2 * (weight * sum_of_v) + (weight_in_mean**2).sum()
         self.residual_factor = float(trial_factor[has_trials].mean())
 
-        n_distinct_texts = len(np.unique(np.append(first_text, second_text)))
+        n_distinct_texts = count_distinct(np.append(first_text, second_text))
         self.showings_per_response = 2 * len(first) / n_distinct_texts
 
 
@@ -264,8 +264,8 @@ def _can_estimate_response_variance(
     items = np.append(item, item)
 
     # a response is identified by its number and its item
-    n_pairs_of_agent_and_item = len(np.unique(shown_agents * n_items + items))
-    n_responses = len(np.unique(shown_numbers * n_items + items))
+    n_pairs_of_agent_and_item = count_distinct(shown_agents * n_items + items)
+    n_responses = count_distinct(shown_numbers * n_items + items)
     some_agents_have_several = n_responses > n_pairs_of_agent_and_item
     some_are_shown_again = n_responses < len(shown_numbers)
     return some_agents_have_several and some_are_shown_again
