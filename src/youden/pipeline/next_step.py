@@ -258,7 +258,7 @@ def _forecast_data_by_components(components: AgentVariances, half_width: float, 
     n_blocks = int((plan.trial_type == PAIRED).sum()) / plan.n_agents  # a block has one paired trial per agent
     max_blocks = (plan.n_agents - 1) * plan.n_items
 
-    # all estimates (a fraction of 1) must reach the half-width; there is only one
+    # `components` are of one estimate, so "all estimates" (a fraction of 1) means this one
     blocks_needed = find_min_blocks(components, half_width, fraction=1.0, n_items=plan.n_items, max_blocks=max_blocks)
     if blocks_needed is not None and n_blocks < max_blocks:
         min_added_blocks = ceil(n_blocks / 10)

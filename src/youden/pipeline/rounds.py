@@ -104,8 +104,9 @@ def _find_needed_blocks(
 ) -> int | None:
     """Find the number of blocks (trials of one item, two per agent) that give the intervals the requested half-width.
 
-    If the variances give no such number, they decide what to do: the number of blocks is doubled if there are too few blocks for
-    reliable variances, and a slightly larger half-width is the goal if the items almost allow the requested one.
+    If no number gives it by the present variances, the result is twice the present number in case of few blocks, because the
+    variances are then unreliable. If the items almost allow the requested half-width, the result is the number for a slightly
+    larger one.
 
     components : variance components of the agents
     requested : requested half-width

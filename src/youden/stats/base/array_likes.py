@@ -77,8 +77,8 @@ def _check_one_order(first: Any, later: Any) -> None:
     """Raise StatisticsError [array-index] if two Series are columns of youden's tables with different orders of agents.
 
     Each of these tables lists its best agent first, and its index numbers the rows, so equal indexes do not show equal agents.
-    Both columns must be descending: a column that the user has put into the order of the other table is not, unless agents are
-    tied.
+    The error is raised only if both columns are descending, as in these tables: a column that the user has put into the order of
+    the other table usually is not.
     """
     is_decreasing = _is_decreasing_column(first) and _is_decreasing_column(later)
     if is_decreasing and first.attrs["agents"] != later.attrs["agents"]:

@@ -123,13 +123,12 @@ def select_best(
     if upper_bounds is None:
         upper_bounds = simultaneous_upper_bounds(differences, top=top, alpha_fraction=alpha_fraction)
     best_first = sort_best_first(ability)
-    selected = best_first[:top]
+    selected, others = best_first[:top], best_first[top:]
 
     # Bounds of an agent that is ruled out are −∞, except the 0 on the diagonal.
     n_finite_bounds = (upper_bounds > -np.inf).sum(axis=1)
-    candidates = np.flatnonzero(n_finite_bounds > 1)
-    is_candidate = np.isin(best_first, candidates)
-    other_candidates = best_first[is_candidate & ~np.isin(best_first, selected)].tolist()
+    is_candidate = n_finite_bounds > 1
+    other_candidates = others[is_candidate[others]].tolist()
 
     ahead = upper_bounds[:, selected]
     top_largest_bound = np.sort(ahead, axis=0)[-top]
@@ -138,7 +137,8 @@ def select_best(
         regret_bound, other_candidates = 0.0, []
 
     leader = int(selected[0])
-    n_candidates = len(np.union1d(candidates, leader))
+    is_candidate[leader] = True
+    n_candidates = int(is_candidate.sum())
     level = 1 - (1 - differences.level) * alpha_fraction
     distance_low, distance_high = _compute_bound_distances(covariance, leader, n_candidates, level)
     p_best, expected_regret = best_probabilities(ability, differences)
