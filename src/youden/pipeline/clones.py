@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import squareform
 
-from youden.data.folder.run_files import PoolSummary
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.sampled_texts import SampledTexts, format_names, select_ids
 from youden.errors import YoudenError
@@ -54,31 +53,19 @@ _findings_by_pool: WeakKeyDictionary[Pool, tuple[Finding, ...]] = WeakKeyDiction
 
 
 def find_run_clones(
-    folder: RunFolder, pool: PoolSummary, known_clones: Sequence[tuple[str, ...]]
+    folder: RunFolder, agent_ids: Sequence[str], known_clones: Sequence[tuple[str, ...]]
 ) -> tuple[Finding, ...]:
-    """Find the clones among the agents of a judged run.
+    """Find the clones among the agents of a judged run, and return one finding per cluster.
 
-    Parameters
-    ----------
-    folder : RunFolder
-        Folder of the run.
-    pool : PoolSummary
-        Pool at the time of the run.
-    known_clones : sequence of tuple of str
-        Clusters of clones that an earlier fit has found. They are reported if the texts of the pool cannot be read or have
-        changed since the run.
-
-    Returns
-    -------
-    tuple of Finding
-        One finding per cluster, with the ids of its agents.
+    folder : folder of the run
+    agent_ids : ids of the agents of the run
+    known_clones : clusters that an earlier fit has found, which are reported if the texts of the pool cannot be read or have
+        changed since the run
     """
-    if folder.has("config.yaml"):
-        with suppress(YoudenError):  # the pool cannot be read
-            texts = folder.read_judged_pool()
-            if texts.digest == pool.digest:
-                return find_pool_clones(texts)
-    n_agents = len(pool.agent_ids)
+    pool = folder.find_judged_pool()
+    if pool is not None:
+        return find_pool_clones(pool)
+    n_agents = len(agent_ids)
     return tuple(_make_clone_finding(ids, n_agents=n_agents) for ids in known_clones)
 
 

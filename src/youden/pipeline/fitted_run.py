@@ -74,7 +74,7 @@ def fit_run(
 
     clones: tuple[Finding, ...] = ()
     if judged is not None:
-        clones = find_run_clones(folder, pool, settings.rules.clones)
+        clones = find_run_clones(folder, pool.agent_ids, settings.rules.clones)
         clusters = tuple(finding.agents for finding in clones)
         settings = settings._replace(rules=replace(settings.rules, clones=clusters))
     if settings != stored and folder.has("config.yaml"):

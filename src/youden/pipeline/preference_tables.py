@@ -6,7 +6,6 @@ Such a run has paired trials only. It has no false-positive rates, scores of cel
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from hashlib import sha256
 from typing import Any, NamedTuple
 
@@ -20,14 +19,14 @@ from youden.data.folder.run_folder import JudgedFiles, RunFolder
 from youden.data.folder.trial_tables import open_verdict_chunks
 from youden.engines.block_sums import CallCounts, PairSums
 from youden.engines.trial_blocks import Rows, open_trials_by_item
-from youden.errors import ConfigError, YoudenError
+from youden.errors import ConfigError
 from youden.pipeline.abilities import EstimationRequest, build_ranking_table, make_no_answers_error
 from youden.pipeline.extension_facts import compute_extension_facts
 from youden.pipeline.fit_tables import FACTS_VERSION, describe_judged_run, sign_fit
 from youden.pipeline.preference_abilities import Preferences, collect_preferences
 from youden.pipeline.preference_ranking import summarize_preferences
 from youden.pipeline.ranking import estimate_or_fit
-from youden.pipeline.text_length import MAX_TRIALS, read_answer_lengths
+from youden.pipeline.text_length import read_answer_lengths
 from youden.types import Finding
 from youden.types.arguments import check_unused
 from youden.types.facts import PartialFacts, RunFacts
@@ -81,7 +80,7 @@ def fit_preference_run(
         preferences = collect_preferences(trials)
         abilities = estimate_or_fit(trials, EstimationRequest())
         extension = compute_extension_facts(trials, abilities, answers_recomputed=False)
-    length_correlation = _correlate_with_length(folder, pool, read_rows, n_trials=len(verdicts))
+    length_correlation = _correlate_with_length(folder, read_rows, n_trials=len(verdicts))
     partial = None
     if calls.n_pending:
         partial = PartialFacts(n_done=calls.n_done, n_calls=calls.n_calls)
@@ -142,21 +141,17 @@ def fit_preference_run(
     return PreferenceResult(table, run_facts)
 
 
-def _correlate_with_length(folder: RunFolder, pool: PoolSummary, iter_trials: Rows, *, n_trials: int) -> float:
+def _correlate_with_length(folder: RunFolder, iter_trials: Rows, *, n_trials: int) -> float:
     """Correlate preferences for the first response with log(length of the first response / length of the second).
 
-    The correlation is NaN if the texts cannot be read, if the run has more than `MAX_TRIALS` trials, or if preferences or
-    ratios do not vary.
+    The correlation is NaN if `read_answer_lengths` returns None, or if preferences or ratios do not vary.
 
-    folder, pool : folder of the run, and its agents and items
+    folder : folder of the run
     iter_trials : function that yields the trials of the run with their answers; each chunk of trials is a mapping of column
         names to arrays
     n_trials : number of trials of the run
     """
-    answers = None
-    if n_trials <= MAX_TRIALS and folder.has("config.yaml"):
-        with suppress(YoudenError):  # without the pool, only this correlation is left out
-            answers = read_answer_lengths(folder, pool, iter_trials)
+    answers = read_answer_lengths(folder, iter_trials, n_trials=n_trials)
     if answers is None:
         return float("nan")
 

@@ -7,7 +7,6 @@ lengths in `pool.json`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +16,6 @@ from scipy.special import stdtr
 from youden.data.folder.run_files import PoolSummary
 from youden.data.folder.run_folder import RunFolder
 from youden.engines.trial_blocks import Rows
-from youden.errors import YoudenError
 from youden.stats.base.metrics import rank_correlation
 from youden.stats.judges.length_dependence import length_share
 from youden.types import PAIRED, Finding, Pool
@@ -101,9 +99,8 @@ def iter_length_warnings(
 ) -> Iterator[Finding]:
     """Yield a warning if the judge seems to compare lengths of texts, and one if the ranking follows the length of responses.
 
-    The judge seems to compare lengths if these explain much of the variance of its answers. This check is skipped if the run has
-    more than `MAX_TRIALS` trials, or if its pool cannot be read or has changed. The check of the ranking is skipped if the pool
-    has no lengths.
+    The judge seems to compare lengths if these explain much of the variance of its answers. This check is skipped if
+    `read_answer_lengths` returns None. The check of the ranking is skipped if the pool has no lengths.
 
     folder : folder of the run
     pool : agents and items of the run, with the mean length of each agent's responses
@@ -111,11 +108,12 @@ def iter_length_warnings(
     ability : float array (n_agents,), abilities of the main ranking; NaN for agents without one
     n_trials : number of trials of the run
     """
+    answers = read_answer_lengths(folder, iter_trials, n_trials=n_trials)
     explained_share = 0.0
-    if n_trials <= MAX_TRIALS and folder.has("config.yaml"):
-        with suppress(YoudenError):  # the pool cannot be read or has changed
-            explained_share = _compute_explained_share(folder, pool, iter_trials)
-
+    if answers is not None:
+        explained_share = length_share(
+            answers.answer, answers.first_length, answers.second_length, paired=answers.is_paired
+        )
     if explained_share >= MAX_SHARE:
         message = (
             f"Text length explains {explained_share:.0%} of the variance of the judge's answers: it seems to compare lengths, "
@@ -128,14 +126,6 @@ def iter_length_warnings(
         yield make_length_finding(*correlation)
 
 
-def _compute_explained_share(folder: RunFolder, pool: PoolSummary, iter_trials: Rows) -> float:
-    """Compute the share of the variance of the answers that text length explains; NaN if the pool has changed."""
-    answers = read_answer_lengths(folder, pool, iter_trials)
-    if answers is None:
-        return float("nan")
-    return length_share(answers.answer, answers.first_length, answers.second_length, paired=answers.is_paired)
-
-
 class AnswerLengths(NamedTuple):
     """Answers to trials, with the lengths of the two compared texts in characters: arrays (n_answers,)."""
 
@@ -146,22 +136,20 @@ class AnswerLengths(NamedTuple):
     """Whether the trial is paired, so that both texts respond to one item."""
 
 
-def read_answer_lengths(folder: RunFolder, pool: PoolSummary, iter_trials: Rows) -> AnswerLengths | None:
+def read_answer_lengths(folder: RunFolder, iter_trials: Rows, *, n_trials: int) -> AnswerLengths | None:
     """Read the answers of a run with the lengths of the compared texts.
 
     Trials without an answer are left out. So are probes, whose texts are unusually similar, and self-trials, which compare an
     agent with itself.
 
     folder : folder of the run
-    pool : pool at the time of the run
     iter_trials : function that yields the trials of the run with their answers, in chunks of columns
+    n_trials : number of trials of the run
 
-    Returns None if the texts of the pool have changed since the run.
-
-    Raises PoolError or RunFolderError if the pool cannot be read.
+    Returns None if the run has more than `MAX_TRIALS` trials, or if its pool cannot be read or has changed since the run.
     """
-    texts = folder.read_judged_pool()
-    if texts.digest != pool.digest:
+    texts = None if n_trials > MAX_TRIALS else folder.find_judged_pool()
+    if texts is None:
         return None
 
     chunks = [_find_answer_lengths(trials, texts) for trials in iter_trials()]

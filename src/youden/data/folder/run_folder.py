@@ -268,6 +268,14 @@ class RunFolder:
         self.cache_pool(pool, config)
         return pool
 
+    def find_judged_pool(self) -> Pool | None:
+        """Read the pool of the run; None if it cannot be read, or has changed since the run was judged."""
+        with suppress(YoudenError):
+            pool = self.read_judged_pool()
+            if pool.digest == self.read_pool().digest:
+                return pool
+        return None
+
     def _read_cached(self, name: str, read: Callable[[Path], T]) -> T:
         """Return the content of a file from the cache; read the file if it has changed or is not cached."""
         state = _get_file_state(self.file(name))
