@@ -184,7 +184,9 @@ def _get_named_values(row: Mapping[str, Json], columns: Mapping[str, str]) -> di
     for role, option in columns.items():
         for name in split_text_columns(option, row) if role == "text" else [option]:
             path = ColumnPath.parse(name, row)
-            value = None if path is None else path.get_value(row)
+            if path is None or path.element_steps is not None:
+                continue  # lists are split into rows later
+            value = path.get_value(row)
             if value is not None:
                 values[name] = value
     return values

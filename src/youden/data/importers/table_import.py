@@ -114,11 +114,10 @@ def _are_columns_known(files: Sequence[Path], columns: Mapping[str, str]) -> boo
 
     The first of these rules that applies decides:
 
-    1. In spreadsheets and other files that are not in `_PLAIN`, the columns are known only if the user named a path to the
-       elements of a list, such as `choices[].text`.
-    2. If the user named the folder or the file of the rows, or a combined column such as `subject+id`, the columns are not
+    1. If the user named a path to the elements of a list, such as `choices[].text`, the columns are known.
+    2. In spreadsheets and other files that are not in `_PLAIN`, the columns are not known.
+    3. If the user named the folder or the file of the rows, or a combined column such as `subject+id`, the columns are not
        known, because their values must be computed.
-    3. If the user named a path to the elements of a list, the columns are known.
     4. The columns are known if the user named them, if they have the names of roles, such as "text" and "item", or if they are
        those of a known public data set. However, if nothing names the agents of a single file, another column may name them, so
        that there must be no other column.
@@ -126,17 +125,15 @@ def _are_columns_known(files: Sequence[Path], columns: Mapping[str, str]) -> boo
     files : files of the tables; only the first row of the first file is examined
     columns : column by role, as named by the user
     """
-    has_list_paths = any("[]" in path for path in columns.values())
-    are_plain_files = all(file.suffix.lower() in _PLAIN or not file.is_file() for file in files)
-    if not are_plain_files:
-        return has_list_paths
+    if any("[]" in path for path in columns.values()):
+        return True
+    if not all(file.suffix.lower() in _PLAIN or not file.is_file() for file in files):
+        return False
 
     _, first_row = next(read_rows(files[0]), ("", {}))
     flat_row = flatten(first_row)
     if any(FILE in name or FOLDER in name or split_composite(name, flat_row) for name in columns.values()):
         return False
-    if has_list_paths:
-        return True
 
     known_roles = first_row.keys() | columns.keys()  # a column named like a role has this role
     if "text" not in known_roles:
