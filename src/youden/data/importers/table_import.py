@@ -135,9 +135,7 @@ def _are_columns_known(files: Sequence[Path], columns: Mapping[str, str]) -> boo
     if any(FILE in name or FOLDER in name or split_composite(name, flat_row) for name in columns.values()):
         return False
 
-    known_roles = first_row.keys() | columns.keys()  # a column named like a role has this role
-    if "text" not in known_roles:
-        known_roles |= detect_known_layout(first_row).keys()
+    known_roles = _get_known_columns(first_row, columns).keys()
     has_agent_columns = len(split_text_columns(columns.get("text", ""), flat_row)) > 1
     are_agents_named = len(files) > 1 or "agent" in known_roles or has_agent_columns
     has_other_columns = not first_row.keys() <= {*ROLES, *columns.values()}
