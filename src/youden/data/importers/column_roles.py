@@ -479,8 +479,10 @@ class _RoleSearch(WideTableSearch):
             if candidates and (role != "group" or self.may_be_group(candidates[0], agents)):
                 columns[role] = candidates[0]
 
-        used = {name for column in columns.values() for name in split_names(column, self.table.names)}
-        unused = tuple(name for name in self.table.names if name not in {*used, *agent_columns})
+        used = {*agent_columns}
+        for column in columns.values():
+            used.update(split_names(column, self.table.names))
+        unused = tuple(name for name in self.table.names if name not in used)
         return Roles(columns, agents, agent_columns, has_generated_ids="item" not in columns, unused=unused)
 
     def may_be_group(self, column: str, agents: tuple[str, ...]) -> bool:

@@ -235,7 +235,7 @@ def _read_unnamed_columns(
     """
     path = paths[0]
     builder = PoolBuilder(path.stem, merges=True)
-    all_tables = _read_source_tables(path, files, columns, builder)
+    all_tables = _read_source_tables(path, files, _drop_row_order(columns), builder)
     tables, other_tables = split_by_responses(path, all_tables, columns, builder.add_note)
     location_columns = add_location_columns(tables)
     columns = _resolve_named_columns(path, columns, [*tables, *other_tables])
@@ -533,7 +533,8 @@ def _resolve_named_columns(path: Path, columns: Mapping[str, str], tables: Seque
     resolved: dict[str, str] = {}
     for role, option in _drop_row_order(columns).items():
         resolved[role] = join_names(split_composite(option, existing) or [option])
-        names = split_text_columns(option, existing) if role == "text" else split_names(resolved[role], existing)
+        columns_of_role = split_text_columns(resolved[role], existing) if role == "text" else [resolved[role]]
+        names = [name for column in columns_of_role for name in split_names(column, existing)]
         missing = [name for name in names if name not in existing]
         if missing:
             original_columns = dict.fromkeys(chain.from_iterable(table.first_row for table in tables))
