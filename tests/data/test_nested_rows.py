@@ -11,6 +11,7 @@ import pytest
 
 from importer_files import TOOLS, cells, load, tool, write
 from youden.data.importers.response_columns import ColumnPath
+from youden.data.importers.table_import import read_table
 from youden.errors import ImportFormatError
 
 GENERATIONS = [
@@ -69,6 +70,20 @@ def test_column_paths_address_unknown_layouts(tmp_path: Path) -> None:
     ) as caught:
         load("table", tmp_path / "x.jsonl", item="key", text="says[].text")
     assert caught.value.slug == "import-columns"
+
+
+@pytest.mark.parametrize("exact", [True, False])
+@pytest.mark.parametrize("item", ["source+instruction", "instruction"])
+def test_paths_into_lists_are_read_next_to_combined_columns(tmp_path: Path, item: str, *, exact: bool) -> None:
+    columns = {"item": item, "agent": "completions[].model", "text": "completions[].response"}
+    imported = read_table([write(tmp_path / "rows.jsonl", *COMPLETIONS)], columns=columns, exact=exact)
+    prefix = "s / " if "+" in item else ""
+    assert cells(imported) == {
+        ("m", f"{prefix}Sing."): "la",
+        ("n", f"{prefix}Sing."): "lo",
+        ("m", f"{prefix}Dance."): "hip",
+        ("n", f"{prefix}Dance."): "hop",
+    }
 
 
 @pytest.mark.parametrize("path", ["", "a[", "a..b", "a[1", "a[][]", "b.c", "a[-]x]"])

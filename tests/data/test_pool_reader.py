@@ -162,7 +162,7 @@ CSV_FAULTS = {
         ["no column agent, item, text", "agent;item;text", "separated by commas"],
     ),
     "unknown column": ("agent,item,text,promt\na,x,t,p\n", ["promt", "prompt, group"]),
-    "column twice": ("agent,item,text,text\na,x,t,u\n", ["text occurs twice"]),
+    "column twice": ("agent,item,text,text\na,x,t,u\n", ["line 1", "the same name: got 'text'", "pool-columns"]),
     "no rows": ("agent,item,text\n", ["no rows", "pool-empty"]),
     "nothing at all": ("", ["no column agent"]),
     "empty agent": ("agent,item,text\na,x,t\n,x,t\n", ["line 3", "agent id is empty"]),
@@ -384,9 +384,24 @@ def test_lists_and_bytes_of_a_frame_are_not_read_as_texts(name: str, value: obje
         read_pool(pd.DataFrame([row], dtype=object))
 
 
-def test_frames_with_several_columns_item_or_several_levels_are_refused() -> None:
-    with pytest.raises(PoolError, match=r"no column agent, text: got .*pool-columns"):
-        read_pool(pd.concat([WIDE, WIDE[["item"]]], axis=1))
+@pytest.mark.parametrize("repeated", [["item"], ["a"], ["item", "b"]])
+def test_an_error_names_all_repeated_columns_of_a_frame(repeated: list[str]) -> None:
+    frame = pd.concat([WIDE, WIDE[repeated]], axis=1)
+    with pytest.raises(PoolError, match=rf"the same name: got {', '.join(map(repr, repeated))}\. Give .*pool-columns"):
+        read_pool(frame)
+    tidy_frame = frame.rename(columns={"item": "agent", "a": "item", "b": "text"})
+    with pytest.raises(PoolError, match=r"the same name: got .* Give"):
+        read_pool(tidy_frame)
+
+
+def test_the_index_of_a_frame_names_the_items_unless_a_column_does() -> None:
+    index = pd.Index(["v", "w"], name="item")
+    assert [item.id for item in read_pool(WIDE.drop(columns="item").set_index(index)).items] == ["v", "w"]
+    assert [item.id for item in read_pool(WIDE.set_index(index)).items] == ["x", "y"]
+    assert read_pool(WIDE.set_index("item", drop=False)).digest == read_pool(WIDE).digest
+
+
+def test_a_frame_whose_columns_have_several_levels_is_refused() -> None:
     frame = pd.DataFrame({"agent": ["a", "b"], "item": ["x", "x"], "response": ["t", "u"]})
     with pytest.raises(
         PoolError, match=r"columns have several levels: got \('response', 'a'\)\. Select .*pool-columns"

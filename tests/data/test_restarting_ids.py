@@ -320,6 +320,12 @@ def test_a_group_that_may_be_prompts_or_remarks_does_not_join_items(youden: Youd
     assert size(load("table", path, item=f"{group}+id")) == (4, 15, 60)
 
 
+def test_a_combined_id_with_an_empty_part_is_not_filled_with_the_id_above(tmp_path: Path) -> None:
+    rows: list[Row] = [{**row, "subject": "" if row["id"] in (1, 3) else row["subject"]} for row in rows_of()]
+    imported = load("table", save(tmp_path, rows, "csv"), item="subject+id")
+    assert imported.left_out["no item id"] == sum(row["subject"] == "" for row in rows)
+
+
 @pytest.mark.parametrize("run", ["{}", "run-{}"])
 @pytest.mark.parametrize("column", ["run", "run_id", "task_run"])
 def test_numbered_runs_of_models_are_repeats(tmp_path: Path, column: str, run: str) -> None:

@@ -33,6 +33,7 @@ from youden.data.importers.column_values import (
     are_determined_by,
     join_names,
     may_name_categories,
+    split_names,
 )
 from youden.data.importers.wide_columns import WideTableSearch
 
@@ -478,8 +479,10 @@ class _RoleSearch(WideTableSearch):
             if candidates and (role != "group" or self.may_be_group(candidates[0], agents)):
                 columns[role] = candidates[0]
 
-        columns_with_role = {*columns.values(), *agents, *agent_columns}
-        unused = tuple(name for name in self.table.names if name not in columns_with_role)
+        used = {*agent_columns}
+        for column in columns.values():
+            used.update(split_names(column, self.table.names))
+        unused = tuple(name for name in self.table.names if name not in used)
         return Roles(columns, agents, agent_columns, has_generated_ids="item" not in columns, unused=unused)
 
     def may_be_group(self, column: str, agents: tuple[str, ...]) -> bool:

@@ -233,9 +233,9 @@ def join_names(columns: Sequence[str]) -> str:
     return _SEPARATOR.join(columns)
 
 
-def split_names(column: str) -> list[str]:
-    """Return the names of the columns that a combined column, such as "a + b", joins; otherwise, the name itself."""
-    return column.split(_SEPARATOR)
+def split_names(column: str, columns: Collection[str] = ()) -> list[str]:
+    """Return the names that a combined column, such as "a + b", joins. A name that is among `columns` is returned whole."""
+    return [column] if column in columns else column.split(_SEPARATOR)
 
 
 def split_composite(text: str, columns: Collection[str]) -> tuple[str, ...] | None:

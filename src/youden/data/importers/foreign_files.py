@@ -276,23 +276,21 @@ def format_tool_error(error: Json) -> str:
 def require_object(value: Json, location: Path | str) -> dict[str, Json]:
     """Return a JSON value if it is an object; raise ImportFormatError [import-format] if not."""
     if not isinstance(value, dict):
-        raise import_error(
-            location,
-            f"it is not an object: got {format_excerpt(value)}. Pass the file as the tool wrote it.",
-            slug="import-format",
-        )
+        raise _wrong_type_error(value, "an object", location)
     return value
 
 
 def require_list(value: Json, location: Path | str) -> list[Json]:
     """Return a JSON value if it is a list; raise ImportFormatError [import-format] if not."""
     if not isinstance(value, list):
-        raise import_error(
-            location,
-            f"it is not a list: got {format_excerpt(value)}. Pass the file as the tool wrote it.",
-            slug="import-format",
-        )
+        raise _wrong_type_error(value, "a list", location)
     return value
+
+
+def _wrong_type_error(value: Json, expected: str, location: Path | str) -> ImportFormatError:
+    """Return the error [import-format] that a JSON value is not of the `expected` type."""
+    problem = f"it is not {expected}: got {format_excerpt(value)}. Pass the file as the tool wrote it."
+    return import_error(location, problem, slug="import-format")
 
 
 def get_nested(value: Json, *keys: str | int) -> Json:

@@ -29,6 +29,7 @@ from youden.data.importers.foreign_files import (
 from youden.data.importers.pool_joiner import ImportedPool, PoolBuilder, PromptItemIds
 from youden.data.importers.response_values import extract_responses
 from youden.data.importers.table_files import read_separated
+from youden.data.importers.table_header import describe_length
 from youden.text.replacements import Replacements
 from youden.types.pool import Json
 
@@ -545,7 +546,8 @@ def _read_csv(file: Path, replaced: Replacements) -> Iterator[_Result]:
     for location, record in rows:
         if not record:  # a blank line
             continue
-        _check_number_of_fields(record, header, location)
+        if len(record) != len(header):
+            raise import_error(location, describe_length(record, header), slug="import-csv")
         values = record[:n_variables]
         variables = orjson.dumps(values) if any(values) else None
         for position, provider, label in output_columns:
@@ -561,18 +563,6 @@ def _read_csv(file: Path, replaced: Replacements) -> Iterator[_Result]:
                 variables=variables,
             )
         test += 1
-
-
-def _check_number_of_fields(record: Sequence[str], header: Sequence[str], location: str) -> None:
-    """Raise ImportFormatError [import-csv] if a row of a CSV file has more or fewer fields than the header.
-
-    record : fields of the row
-    header : names of the columns
-    location : file and line of the row, for the error message
-    """
-    if len(record) != len(header):
-        problem = f"it has {len(record)} fields, but the header has {len(header)}. Export it again."
-        raise import_error(location, problem, slug="import-csv")
 
 
 def _get_provider_name(provider: Json) -> str:

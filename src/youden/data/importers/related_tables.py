@@ -172,11 +172,11 @@ def _find_table_of_elements(table: SourceTable, columns: Mapping[str, str]) -> S
 
 
 def _get_named_values(row: Mapping[str, Json], columns: Mapping[str, str]) -> dict[str, Json]:
-    """Return the values in a row of the columns that the user named.
+    """Return the values in a row of the columns that the user named, except lists and combinations (`a+b`).
 
     row : values of a row, which may be nested
     columns : column by role, as named by the user; the role `text` may have several, separated by commas. A column is a
-        name, a path (`a.b`), or a combination (`a+b`).
+        name, or a path (`a.b`).
 
     The keys of the result are the columns, as the user wrote them. Columns that do not exist in the row are left out.
     """
@@ -184,7 +184,9 @@ def _get_named_values(row: Mapping[str, Json], columns: Mapping[str, str]) -> di
     for role, option in columns.items():
         for name in split_text_columns(option, row) if role == "text" else [option]:
             path = ColumnPath.parse(name, row)
-            value = None if path is None else path.get_value(row)
+            if path is None or path.element_steps is not None or len(path.paths) > 1:
+                continue  # lists become rows, and combined columns are joined later
+            value = path.get_value(row)
             if value is not None:
                 values[name] = value
     return values

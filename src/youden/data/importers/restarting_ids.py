@@ -29,6 +29,7 @@ from youden.data.importers.column_values import (
     TableColumns,
     Values,
     are_determined_by,
+    get_value,
     join_names,
 )
 from youden.data.importers.foreign_files import import_error
@@ -139,7 +140,7 @@ def has_repeats_in_rows(roles: Roles, rows: Sequence[Row]) -> bool:
     texts_by_cell: defaultdict[tuple[str | None, str | None], list[tuple[object, ...]]] = defaultdict(list)
     cells = zip(table.join_columns(roles.agents), table.join_columns([item]), strict=True)
     for cell, row in zip(cells, rows, strict=True):
-        texts = tuple(row.get(column) for column in text_columns)
+        texts = tuple(get_value(row, column) for column in text_columns)
         if any(isinstance(text, list) for text in texts):  # each list has the repeats of a cell
             return False
         texts_by_cell[cell].append(texts)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, count
 from pathlib import Path
@@ -20,9 +20,9 @@ from youden.data.importers.column_values import (
     FOLDER,
     Row,
     UnclearColumnsError,
-    get_value,
     join_names,
     split_composite,
+    split_names,
     split_text_columns,
 )
 from youden.data.importers.excel_files import SHEETS_NOT_READ
@@ -114,11 +114,10 @@ def _are_columns_known(files: Sequence[Path], columns: Mapping[str, str]) -> boo
 
     The first of these rules that applies decides:
 
-    1. In spreadsheets and other files that are not in `_PLAIN`, the columns are known only if the user named a path to the
-       elements of a list, such as `choices[].text`.
-    2. If the user named the folder or the file of the rows, or a combined column such as `subject+id`, the columns are not
+    1. If the user named a path to the elements of a list, such as `choices[].text`, the columns are known.
+    2. In spreadsheets and other files that are not in `_PLAIN`, the columns are not known.
+    3. If the user named the folder or the file of the rows, or a combined column such as `subject+id`, the columns are not
        known, because their values must be computed.
-    3. If the user named a path to the elements of a list, the columns are known.
     4. The columns are known if the user named them, if they have the names of roles, such as "text" and "item", or if they are
        those of a known public data set. However, if nothing names the agents of a single file, another column may name them, so
        that there must be no other column.
@@ -126,21 +125,17 @@ def _are_columns_known(files: Sequence[Path], columns: Mapping[str, str]) -> boo
     files : files of the tables; only the first row of the first file is examined
     columns : column by role, as named by the user
     """
-    has_list_paths = any("[]" in path for path in columns.values())
-    are_plain_files = all(file.suffix.lower() in _PLAIN or not file.is_file() for file in files)
-    if not are_plain_files:
-        return has_list_paths
+    if any("[]" in path for path in columns.values()):
+        return True
+    if not all(file.suffix.lower() in _PLAIN or not file.is_file() for file in files):
+        return False
 
     _, first_row = next(read_rows(files[0]), ("", {}))
     flat_row = flatten(first_row)
     if any(FILE in name or FOLDER in name or split_composite(name, flat_row) for name in columns.values()):
         return False
-    if has_list_paths:
-        return True
 
-    known_roles = first_row.keys() | columns.keys()  # a column named like a role has this role
-    if "text" not in known_roles:
-        known_roles |= detect_known_layout(first_row).keys()
+    known_roles = _get_known_columns(first_row, columns).keys()
     has_agent_columns = len(split_text_columns(columns.get("text", ""), flat_row)) > 1
     are_agents_named = len(files) > 1 or "agent" in known_roles or has_agent_columns
     has_other_columns = not first_row.keys() <= {*ROLES, *columns.values()}
@@ -239,17 +234,14 @@ def _read_unnamed_columns(
     Raises: ImportFormatError [import-columns] if a role is not clear; others as in `read_table`.
     """
     path = paths[0]
-    has_ordered_rows = columns.get("repeat") == _ROW_ORDER
-    columns = {role: column for role, column in columns.items() if (role, column) != ("repeat", _ROW_ORDER)}
     builder = PoolBuilder(path.stem, merges=True)
-    all_tables = _read_source_tables(path, files, columns, builder)
+    all_tables = _read_source_tables(path, files, _drop_row_order(columns), builder)
     tables, other_tables = split_by_responses(path, all_tables, columns, builder.add_note)
     location_columns = add_location_columns(tables)
-    _add_combined_columns(tables, columns)
-    _check_named_columns_exist(path, columns, [*tables, *other_tables])
+    columns = _resolve_named_columns(path, columns, [*tables, *other_tables])
 
     items = PromptItemIds(_make_id_function(previous_pool, has_one_table=len(tables) == 1))
-    importer = _TableImporter(path, columns, location_columns, other_tables, items, builder, has_ordered_rows)
+    importer = _TableImporter(path, columns, location_columns, other_tables, items, builder)
     tables_by_layout: dict[str | None, list[SourceTable]] = {}
     for table in tables:
         tables_by_layout.setdefault(table.find_layout(columns), []).append(table)
@@ -278,7 +270,7 @@ class _TableImporter:
     path : Path
         File or folder that the user named, for messages.
     columns : mapping of str to str
-        Column by role, as named by the user.
+        Column by role, as named by the user; the role `repeat` may have the value `_ROW_ORDER`.
     location_columns : tuple of str
         Columns with the folder and the file of each row, which may name agents.
     other_tables : sequence of SourceTable
@@ -287,8 +279,6 @@ class _TableImporter:
         Gives ids to items that the tables identify only by prompts.
     builder : PoolBuilder
         Pool under construction.
-    has_ordered_rows : bool
-        Whether the user chose that rows of one agent and item are repeats, in the order of the rows.
     descriptions : list of str
         Descriptions of the used columns for display, such as "'answer' for texts".
     unused : list of str
@@ -303,7 +293,6 @@ class _TableImporter:
     other_tables: Sequence[SourceTable]
     items: PromptItemIds
     builder: PoolBuilder
-    has_ordered_rows: bool
     descriptions: list[str] = field(default_factory=list)
     unused: list[str] = field(default_factory=list)
     question: str | None = None
@@ -332,14 +321,11 @@ class _TableImporter:
         The roles of these columns are known, so that they need not be inferred. If no column names agents, the folder and
         the file of the table name the agent.
         """
-        named_columns = dict(self.columns)
-        if self.has_ordered_rows:
-            named_columns["repeat"] = _ROW_ORDER  # in place of a column
         # all rows of a table are from the same folder and file
         locations = [str(table.flat_rows[0][column]) for column in self.location_columns]
         agent = " / ".join(locations) or table.name
         rows = iter(table.rows)
-        columns = _add_rows_with_known_columns(table.file, rows, named_columns, agent=agent, builder=self.builder)
+        columns = _add_rows_with_known_columns(table.file, rows, self.columns, agent=agent, builder=self.builder)
         self.descriptions.append(", ".join(f"{column!r} for {role}s" for role, column in columns.items()))
 
     def add_tables_of_unknown_layout(self, tables: Sequence[SourceTable]) -> Roles:
@@ -360,15 +346,17 @@ class _TableImporter:
         if roles.agent_columns and empty_columns:
             self.builder.add_note(f"columns without values: {', '.join(map(repr, empty_columns))}")
 
+        all_columns = {name for row in rows for name in row}
+        has_ordered_rows = self.columns.get("repeat") == _ROW_ORDER
         reader = ResponseReader(
-            {role: _make_path(column) for role, column in roles.columns.items()},
+            {role: _make_path(column, all_columns) for role, column in roles.columns.items()},
             _make_agent_paths(roles),
             tables[0].name,
             self.builder,
             self.items,
             has_generated_ids=roles.has_generated_ids,
             is_exact=False,
-            has_ordered_rows=self.has_ordered_rows or has_repeats_in_rows(roles, rows),
+            has_ordered_rows=has_ordered_rows or has_repeats_in_rows(roles, rows),
         )
         for column in roles.agent_columns or (roles.columns["text"],):
             if _are_written_as_lists([row.get(column) for row in rows]):
@@ -381,12 +369,9 @@ class _TableImporter:
         return roles
 
     def find_roles(self, rows: Sequence[dict[str, Json]]) -> Roles:
-        """Find the roles of the columns of tables, such as agent, item and text, and add missing columns to the rows.
+        """Find the roles of the columns of tables, such as agent, item and text.
 
-        Two kinds of columns are added: combined columns, such as "subject+id", and the column of prompts if another table has the
-        prompts.
-
-        rows : rows of all tables with the same layout, changed in place
+        rows : rows of all tables with the same layout. If another table has the prompts, they are added in place.
 
         Returns the columns by role, and the columns without a role.
 
@@ -394,22 +379,13 @@ class _TableImporter:
             items.
         """
         try:
-            roles = find_roles(rows, location_columns=self.location_columns, given=self.columns)
+            roles = find_roles(rows, location_columns=self.location_columns, given=_drop_row_order(self.columns))
         except UnclearColumnsError as error:
             raise self.make_unclear_error(error, rows) from error
 
-        # the parts of a combined column such as "subject+id" are used
-        for option in self.columns.values():
-            option_columns = split_composite(option, roles.unused) or ()
-            roles = replace(roles, unused=tuple(column for column in roles.unused if column not in option_columns))
-
-        user_distinguishes_rows = "item" in self.columns or "repeat" in self.columns or self.has_ordered_rows
-        if not user_distinguishes_rows:
+        if "item" not in self.columns and "repeat" not in self.columns:
             roles = with_unique_items(roles, rows, location=str(self.path))
-        roles = with_prompts(roles, rows, self.other_tables)
-        for column in roles.columns.values():
-            _add_joined_values(rows, column)
-        return roles
+        return with_prompts(roles, rows, self.other_tables)
 
     def make_unclear_error(self, error: UnclearColumnsError, rows: Sequence[Row]) -> ImportFormatError:
         """Make the error message for the user from the problem that the search for the roles of columns found.
@@ -431,21 +407,17 @@ class _TableImporter:
         return unclear_columns_error(self.path, problem, column_names, options)
 
 
-def _add_joined_values(rows: Sequence[dict[str, Json]], column: str) -> None:
-    """Add the values of a combined column, such as "subject + id", to the rows that have a value in each of its parts.
+def _drop_row_order(columns: Mapping[str, str]) -> dict[str, str]:
+    """Return the columns by role without the role `repeat` if it has the value `_ROW_ORDER`, which is not a column."""
+    return {role: column for role, column in columns.items() if (role, column) != ("repeat", _ROW_ORDER)}
 
-    All other rows stay without the column: a missing value means no response, whereas an empty text is a response.
+
+def _make_path(column: str, columns: Collection[str]) -> ColumnPath:
+    """Return the path to the value of a column, or of a combined column such as "subject + id", in a row that is not nested.
+
+    columns : names of all columns of the table
     """
-    for row in rows:
-        if column not in row:
-            value = get_value(row, column)
-            if value is not None:
-                row[column] = value
-
-
-def _make_path(column: str) -> ColumnPath:
-    """Return the path to the value of a column in a row that is not nested."""
-    return ColumnPath(paths=((column,),))
+    return ColumnPath(paths=tuple((name,) for name in split_names(column, columns)))
 
 
 def _are_written_as_lists(values: Sequence[Json]) -> bool:
@@ -518,7 +490,7 @@ def _make_agent_paths(roles: Roles) -> dict[str, ColumnPath]:
     """
     objects = {"".join(column.partition(".")[:2]) for column in roles.agent_columns}  # such as "outputs."
     shared_prefix = objects.pop() if len(objects) == 1 else ""
-    return {column.removeprefix(shared_prefix): _make_path(column) for column in roles.agent_columns}
+    return {column.removeprefix(shared_prefix): ColumnPath(paths=((column,),)) for column in roles.agent_columns}
 
 
 def _make_id_function(previous_pool: Pool | None, *, has_one_table: bool) -> Callable[[int, str], str]:
@@ -546,45 +518,33 @@ def _make_id_function(previous_pool: Pool | None, *, has_one_table: bool) -> Cal
     return get_id
 
 
-def _add_combined_columns(tables: Sequence[SourceTable], columns: Mapping[str, str]) -> None:
-    """Add the combined columns that the user named, such as `<file>+id`, to the rows.
-
-    A value of a combined column joins the values of its columns, such as "a.csv / 7".
-
-    tables : tables, whose rows are changed in place
-    columns : column by role, as named by the user; only combined columns are used
-    """
-    rows = [row for table in tables for row in table.flat_rows]
-    for column in columns.values():
-        for row in rows:
-            part_names = split_composite(column, row)
-            if part_names is not None:
-                row[column] = get_value(row, join_names(part_names))
-
-
-def _check_named_columns_exist(path: Path, columns: Mapping[str, str], tables: Sequence[SourceTable]) -> None:
-    """Check that each column that the user named exists in at least one table.
+def _resolve_named_columns(path: Path, columns: Mapping[str, str], tables: Sequence[SourceTable]) -> dict[str, str]:
+    """Check that each column that the user named exists in at least one table, and return the columns by role.
 
     path : file or folder that the user named, for the error message
     columns : column by role, as named by the user. The role `text` may have several columns, separated by commas.
     tables : all tables, with and without responses
 
+    Returns `columns`, in which the name of a combined column, such as `<file>+id`, is replaced by the one that `get_value` reads.
+
     Raises: ImportFormatError [import-columns] if no table has one of the columns.
     """
     existing = set(chain.from_iterable(table.columns for table in tables))
-    named_columns: list[str] = []
-    for role, option in columns.items():
-        named_columns += split_text_columns(option, existing) if role == "text" else [option]
-
-    missing = [column for column in named_columns if column not in existing]
-    if missing:
-        original_columns = dict.fromkeys(chain.from_iterable(table.first_row for table in tables))
-        raise import_error(
-            path,
-            f"there is no column '{missing[0]}': the columns are {format_excerpt(', '.join(original_columns))}. Set --column to "
-            "one of them.",
-            slug="import-columns",
-        )
+    resolved: dict[str, str] = {}
+    for role, option in _drop_row_order(columns).items():
+        resolved[role] = join_names(split_composite(option, existing) or [option])
+        columns_of_role = split_text_columns(resolved[role], existing) if role == "text" else [resolved[role]]
+        names = [name for column in columns_of_role for name in split_names(column, existing)]
+        missing = [name for name in names if name not in existing]
+        if missing:
+            original_columns = dict.fromkeys(chain.from_iterable(table.first_row for table in tables))
+            raise import_error(
+                path,
+                f"there is no column '{missing[0]}': the columns are {format_excerpt(', '.join(original_columns))}. Set --column "
+                "to one of them.",
+                slug="import-columns",
+            )
+    return {**columns, **resolved}
 
 
 def _check_files_share_items(

@@ -197,7 +197,7 @@ def read_frame(frame: pd.DataFrame, empty: EmptyRule = "failure") -> Pool:
     A row whose cells are all empty is skipped. Each other row needs an agent and an item, while prompt, group and repeat may be
     empty. An unpaired surrogate in a text becomes U+FFFD, with a warning in the log.
 
-    frame : table in one of the two layouts. Its index is ignored, unless it is named item in the wide layout.
+    frame : table in one of the two layouts. Its index is ignored, unless it is named item and no column is.
     empty : whether an empty cell in place of a text is an empty response, or no response
 
     Returns the pool; its agents and items are in the order of their first row.
@@ -240,6 +240,9 @@ def _to_tidy_frame(source: Source, frame: pd.DataFrame) -> pd.DataFrame:
         remedy = 'Select one level, for example by `table["text"]`, or set one name per column.'
         raise source.make_error(None, f"{problem} {remedy}", slug="pool-columns")
 
+    _check_no_repeated_names(source, [str(name) for name in frame.columns], number=None)
+    if frame.index.name == "item" and "item" not in frame:
+        frame = frame.reset_index()
     if GUARDED in frame:
         frame = _restore_guarded_texts(frame)
     has_agent_columns = "agent" not in frame and "text" not in frame
@@ -268,19 +271,16 @@ def _restore_guarded_texts(frame: pd.DataFrame) -> pd.DataFrame:
 def _melt_agents(source: Source, frame: pd.DataFrame) -> pd.DataFrame:
     """Convert a frame with one row per item and one column per agent to one row per response.
 
-    Items to which no agent responded are left out. A frame without exactly one column `item`, or with several rows of an item,
-    does not have one row per item. It is not converted, and returned without its blank rows.
+    Items to which no agent responded are left out. A frame without a column `item`, or with several rows of an item, does not
+    have one row per item. It is not converted, and returned without its blank rows.
 
     source : the data frame as a source of rows, for error messages
 
     Raises: PoolError [pool-columns] if a column has a name that is not the name of an agent, such as group or question;
         [pool-agent] if a column is empty, such as one next to the table in a spreadsheet.
     """
-    if frame.index.name == "item":
-        frame = frame.reset_index()
     frame = frame.dropna(how="all")  # such as blank rows below the table in a spreadsheet
-    n_item_columns = list(frame.columns).count("item")
-    if n_item_columns != 1 or frame["item"].duplicated().any():
+    if "item" not in frame or frame["item"].duplicated().any():
         return frame
 
     item_columns = [name for name in ("item", "prompt") if name in frame]
@@ -618,17 +618,23 @@ def _check_column_names(source: Source, names: list[str], *, number: int | None)
     Raises PoolError [pool-columns]. The message lists the allowed names.
     """
     missing = [name for name in REQUIRED if name not in names]
-    duplicates = sorted(name for name, n in Counter(names).items() if n > 1)
     unknown = [name for name in names if name not in (*REQUIRED, *OPTIONAL)]
+    problem = ""
     if missing:
         problem = f"no column {', '.join(missing)}: got {format_excerpt(', '.join(names))}."
-    elif duplicates:
-        problem = f"the column {duplicates[0]} occurs twice."
     elif unknown:
         problem = f"the column {format_excerpt(unknown[0])} is unknown. Remove it, or pass a folder with meta."
-    else:
-        return
-    raise source.make_error(number, f"{problem} {_suggest_columns(source)}", slug="pool-columns")
+    if problem:
+        raise source.make_error(number, f"{problem} {_suggest_columns(source)}", slug="pool-columns")
+    _check_no_repeated_names(source, names, number=number)
+
+
+def _check_no_repeated_names(source: Source, names: list[str], *, number: int | None) -> None:
+    """Raise PoolError [pool-columns] if several columns have the same name; the parameters are those of `_check_column_names`."""
+    repeated_names = [name for name, n_columns in Counter(names).items() if n_columns > 1]
+    if repeated_names:
+        problem = f"several columns have the same name: got {', '.join(map(repr, repeated_names))}."
+        raise source.make_error(number, f"{problem} Give each column another name.", slug="pool-columns")
 
 
 def _suggest_columns(source: Source) -> str:
