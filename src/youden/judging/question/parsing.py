@@ -20,14 +20,13 @@ import orjson
 
 from youden.judging.question.label_reading import find_label, parse_label
 from youden.judging.question.prompts import Prompt
-from youden.text.json_text import parse_json
 from youden.text.reasoning import split_reasoning
 from youden.types import Completion
 from youden.types.pool import Json
 
 Decision = Literal["text", "json", "logprobs"]
 
-PARSERS: Mapping[Decision, str] = {"text": "label/4", "json": "json/3", "logprobs": "logprobs/4"}
+PARSERS: Mapping[Decision, str] = {"text": "label/5", "json": "json/4", "logprobs": "logprobs/5"}
 MAX_TOKENS: Mapping[Decision, int] = {"text": 8, "json": 32, "logprobs": 1}
 TOP_LOGPROBS = 5
 
@@ -89,23 +88,21 @@ def find_json_label(text: str, labels: Sequence[str]) -> str | None:
     ('YES', None)
     """
     code_block = _CODE_BLOCK.fullmatch(text)
-    json_text = text if code_block is None else code_block[1]
+    json_text = text.removeprefix("\ufeff") if code_block is None else code_block[1]
     try:
-        value = parse_json(json_text, unique_keys=False).value
-        # a parsed object has only the last of several values of "answer", so they are counted in a second pass
-        json.loads(json_text.removeprefix("\ufeff"), object_pairs_hook=_reject_two_answers)
+        # with `strict=False`, strings may contain line breaks
+        value = json.loads(json_text, strict=False, object_pairs_hook=_make_object_with_one_answer)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(value, dict):
-        return None
-    answer = value.get("answer")
+    answer = value.get("answer") if isinstance(value, dict) else None
     return parse_label(answer, tuple(labels)) if isinstance(answer, str) else None
 
 
-def _reject_two_answers(pairs: list[tuple[str, object]]) -> None:
-    """Raise ValueError if the key "answer" occurs more than once in the keys and values of a JSON object."""
+def _make_object_with_one_answer(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """Make a JSON object from its keys and values. Raises ValueError if the key "answer" occurs more than once."""
     if sum(name == "answer" for name, _ in pairs) > 1:
         raise ValueError
+    return dict(pairs)
 
 
 MIN_LABEL_PROBABILITY = 0.5
