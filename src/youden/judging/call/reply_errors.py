@@ -142,14 +142,11 @@ def make_error_from_codes(parts: ErrorParts, *, prefix: str) -> CallError:
             displayed_code = code
             break
 
+    if status == UNKNOWN_STATUS and find_account_error((), parts.message) is not None:
+        status = _BAD_REQUEST  # only the message shows that the account is at fault; it is read for this status
     has_message = isinstance(parts.message, str) and parts.message
     message = parts.message if has_message else "no reason given"
     reason = f"{prefix} ({displayed_code}): {message}"
-    if status == UNKNOWN_STATUS:
-        # without a known code, only the message can show that the account is at fault; it is searched for status 400
-        error_by_message = make_http_error(_BAD_REQUEST, (), parts.message, reason=reason)
-        if error_by_message.kind == "fatal":
-            return error_by_message
     return make_http_error(status, parts.codes, parts.message, reason=reason)
 
 
