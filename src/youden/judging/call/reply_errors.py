@@ -36,9 +36,9 @@ UNKNOWN_STATUS = 500
 def find_reply_error(reply: object) -> CallError | None:
     """Find and classify the error that a reply contains in place of an answer, although its HTTP status is 200.
 
-    The error may be a field of the reply, of its first choice, or of the message of this choice. Without such a field,
-    a finish reason of `_FAILED` is an error, too. A reply with a text and the finish reason "stop" or
-    "length" is an answer, unless its choice has an error.
+    The error may be a field of the reply, of its first choice, or of the message of this choice. Without such a field, a finish
+    reason of `_FAILED` is an error, too, and so is a reply without choices that has a message, as {"object": "error", "message":
+    …}. A reply with a text and the finish reason "stop" or "length" is an answer, unless its choice has an error.
 
     Parameters
     ----------
@@ -71,24 +71,13 @@ def find_reply_error(reply: object) -> CallError | None:
     return failure
 
 
-def find_error_without_choices(reply: dict[str, Any]) -> CallError | None:
-    """Find and classify the error in a reply that has no choices and no field `error`; None if it has no message.
-
-    The error may be the reply itself, as in {"object": "error", "message": …}, the first of its `errors`, or its `base_resp`.
-    """
-    parts = parse_error_parts(reply.get("errors") or reply.get("base_resp") or reply)
-    if not isinstance(parts.message, str) or not parts.message:
-        return None
-    return make_error_from_codes(parts, prefix="HTTP 200 with an error inside")
-
-
 def _find_error_field(reply: dict[str, Any]) -> object | None:
     """Return the value of the field `error` that a reply contains in place of an answer.
 
     reply : the reply, parsed from JSON
 
     Returns None if the reply contains a complete answer or reports no error. Returns an object with a message if only the finish
-    reason reports an error.
+    reason reports an error. Without choices, the error is the first of `errors`, `base_resp` or the reply itself.
     """
     choices = reply.get("choices")
     first_choice = choices[0] if isinstance(choices, list) and choices else None
@@ -104,7 +93,11 @@ def _find_error_field(reply: dict[str, Any]) -> object | None:
             return error
     if finish_reason in _FAILED:
         return {"message": f"the finish reason is {finish_reason}."}
-    return None
+    if choices:
+        return None
+    error_without_choices = reply.get("errors") or reply.get("base_resp") or reply
+    reason = parse_error_parts(error_without_choices).message
+    return error_without_choices if isinstance(reason, str) and reason else None
 
 
 _ENDED_BY_ITSELF = ("stop", "length")
