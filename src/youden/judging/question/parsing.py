@@ -315,25 +315,11 @@ def read_answer(
         return make_missing_reading("unparsed")
 
     may_differ_from_likeliest = is_sampled and not has_reasoning
-    if not may_differ_from_likeliest:
-        tokens = _select_comparable_tokens(completion.top_logprobs, labels, has_reasoning=has_reasoning)
-        if not _is_likeliest_label(label, tokens, labels):
-            return make_missing_reading("unparsed")
+    is_likeliest = _is_likeliest_label(label, completion.top_logprobs, labels, has_reasoning=has_reasoning)
+    if not (is_likeliest or may_differ_from_likeliest):
+        return make_missing_reading("unparsed")
     expected_grade = math.fsum(probability * prompt.labels[name] for name, probability in probabilities.items())
     return _make_reading(label, prompt, answer=expected_grade)
-
-
-def _select_comparable_tokens(
-    top_logprobs: Sequence[tuple[str, float]], labels: Sequence[str], *, has_reasoning: bool
-) -> Sequence[tuple[str, float]]:
-    """Return the tokens, with their log-probabilities, among which the label of an answer should be the likeliest.
-
-    Tokens that are not labels are left out, because the server may have excluded them from the answer. After reasoning, however,
-    all tokens are returned: the log-probabilities may then be those of the first token of the reasoning.
-    """
-    if has_reasoning:
-        return top_logprobs
-    return [(token, logprob) for token, logprob in top_logprobs if find_unique_label(token, labels) is not None]
 
 
 def _make_reading(label: str, prompt: Prompt, *, answer: float | None = None) -> Reading:
@@ -342,15 +328,23 @@ def _make_reading(label: str, prompt: Prompt, *, answer: float | None = None) ->
     return Reading(grade if answer is None else answer, float(grade >= prompt.yes_threshold))
 
 
-def _is_likeliest_label(label: str, top_logprobs: Sequence[tuple[str, float]], labels: Sequence[str]) -> bool:
+def _is_likeliest_label(
+    label: str, top_logprobs: Sequence[tuple[str, float]], labels: Sequence[str], *, has_reasoning: bool
+) -> bool:
     """Return whether a token with the largest log-probability equals a label or is the beginning of it.
 
-    top_logprobs : pairs of token and log-probability, at least one
+    Tokens that are not labels are left out, because the server may have excluded them from the answer. After reasoning, however,
+    all tokens count: the log-probabilities may then be those of the first token of the reasoning.
+
+    top_logprobs : pairs of token and log-probability, of which at least one token belongs to a label
     labels : all labels that may be answered
+    has_reasoning : whether the reply contains reasoning
     """
-    highest_logprob = max(logprob for _, logprob in top_logprobs)
-    likeliest_tokens = [token for token, logprob in top_logprobs if logprob == highest_logprob]
-    return any(find_unique_label(token, labels) == label for token in likeliest_tokens)
+    candidates = [(find_unique_label(token, labels), logprob) for token, logprob in top_logprobs]
+    if not has_reasoning:
+        candidates = [(candidate, logprob) for candidate, logprob in candidates if candidate is not None]
+    highest_logprob = max(logprob for _, logprob in candidates)
+    return (label, highest_logprob) in candidates
 
 
 def _find_answer_label(
