@@ -70,10 +70,11 @@ def _iter_labels(text: str, labels: tuple[str, ...]) -> Iterator[tuple[str, re.M
 
 _NEGATIVE_WORDS = (
     r"\w+n['’]t|not|never|cannot|hardly|unable|impossible|far from|nowhere near|anything but|"
-    "fails|lacks|loses|loser|misses|false|incorrect|inferior|weaker|weakest|worse|worst|wrong"
+    "loser|weaker|weakest|worse|worst"
 )
 _NEGATION_BEFORE = re.compile(
-    rf"""\b(?:{_NEGATIVE_WORDS}|no|neither|nor|instead of|(?:better|rather) than)\b"""
+    rf"""\b(?:{_NEGATIVE_WORDS}|no|neither|nor|instead of|(?:better|rather) than|"""
+    r"""(?:false|incorrect|wrong) (?:\w+ )?(?:is|that|to))\b"""  # the wrong answer is YES
     r"""(?:(?!\b(?:but|hence|so the|therefore|thus)\b)[\w \t"“”'‘’*])*\Z""",
     re.IGNORECASE,
 )
@@ -84,7 +85,8 @@ _MAX_CHARACTERS_BEFORE = 100
 _VERB = "is|was|are|were|be|seems|looks|does|did|has|can|could|should|would"
 _NEGATION_AFTER = re.compile(
     r"""["”'’*]*[ \t]+(?:if|unless|only if|"""
-    rf"""(?:(?:response|answer|text|option|one) )?(?:(?:{_VERB}) )*(?:the )?(?:{_NEGATIVE_WORDS}|less))\b|"""
+    r"""(?:(?:response|answer|text|option|one) )?"""
+    rf"""(?:(?:{_VERB}) )*(?:the )?(?:{_NEGATIVE_WORDS}|fails|lacks|loses|misses|false|incorrect|inferior|less|wrong))\b|"""
     r"""["”'’*]*[ \t]*[:=][ \t]*(?:false|0)\b(?![.,]\d|[ \t]\w)""",
     re.IGNORECASE,
 )
