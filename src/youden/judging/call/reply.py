@@ -161,8 +161,8 @@ _COMPLETED = ("stop", "end_turn", "eos", "eos_token", "abort", "unknown")
 def count_tokens(usage: Mapping[str, Any]) -> tuple[int, int]:
     """Count the tokens of the prompt, including cached ones, and of the answer, including reasoning.
 
-    Some gateways leave cached tokens out of `prompt_tokens`. This is certain if there are more of them. Some do not count
-    reasoning in `completion_tokens`, but only in `total_tokens` or in the details.
+    Some gateways leave cached tokens out of `prompt_tokens`. This is certain if there are more cached tokens than
+    `prompt_tokens`. Some gateways count reasoning only in `total_tokens` or in the details, and not in `completion_tokens`.
 
     Parameters
     ----------

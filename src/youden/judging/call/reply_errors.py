@@ -77,7 +77,8 @@ def _find_error_field(reply: dict[str, Any]) -> object | None:
     reply : the reply, parsed from JSON
 
     Returns None if the reply contains a complete answer or reports no error. Returns an object with a message if only the finish
-    reason reports an error. Without choices, the error is the first of `errors`, `base_resp` or the reply itself.
+    reason reports an error. A reply without a field `error` and without choices may have its error in `errors` or `base_resp`,
+    or be the error itself; then this value is returned if it has a message.
     """
     choices = reply.get("choices")
     first_choice = choices[0] if isinstance(choices, list) and choices else None

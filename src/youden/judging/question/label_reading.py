@@ -90,7 +90,7 @@ _NEGATION_AFTER = re.compile(
     r"""["”'’*]*[ \t]*[:=][ \t]*(?:false|0)\b(?![.,]\d|[ \t]\w)""",
     re.IGNORECASE,
 )
-"""A condition after a label, or a negative word that only nouns and verbs such as "response is" separate from the label.
+"""A condition directly after a label, or a negative word after a label and words such as "response is".
 
 Examples: "YES if both …", "YES is wrong", "The first response is worse", "YES: false".
 """
