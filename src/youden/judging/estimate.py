@@ -353,7 +353,7 @@ def _with_other_settings(
     iter_keys_of : function that yields row and request hash of each trial for the questions to a judge
     known_digests : digests of the questions to this judge, and to the other judges of its jury
     """
-    candidates: list[tuple[int, Questions, Mapping[str, Json]]] = []
+    candidates: list[tuple[int, Questions, dict[str, Json]]] = []
     judges_of_model = [judge for judge in store.judges() if judge.get("model") == config.model]
     for recorded in judges_of_model[-MAX_OTHER_JUDGES:]:
         with suppress(YoudenError):
