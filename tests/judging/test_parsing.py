@@ -62,6 +62,7 @@ def completion_of(
             ],
         ),
         ("json", 1, ['{"answer": "YES"}', '\ufeff{"answer": "YES", "p": NaN}']),
+        ("json", 1, ['{"why": "two\nlines", "answer": "YES"}', '{"p": 1, "p": 2, "answer": "YES"}']),
         ("json", 1, ['```json\n{"answer": "YES"}\n```', '```\n{"answer": "Yes."}\n```\n', '{"answer": " yes "}']),
         ("json", 0, [' {"answer":"NO"}\n', '{"answer": "NO", "why": "x"}']),
     ],
@@ -323,6 +324,10 @@ def test_an_answer_with_two_labels_is_missing_unless_a_first_or_last_line_is_a_l
         (("A", "B", "TIE"), "B did not answer.", None),
         (("A", "B", "TIE"), "The worse response is B.", None),
         (("A", "B", "TIE"), "B is the loser.", None),
+        (("A", "B", "TIE"), "B is hardly better.", None),
+        (("A", "B", "TIE"), "The incorrect response is B.", None),
+        (("YES", "NO"), "It would be incorrect to say YES.", None),
+        (("YES", "NO"), "One text lacks a date and I say NO", "NO"),
         (("A", "B", "TIE"), "A is less detailed.", None),
         (("A", "B", "TIE"), "The other one is better than A.", None),
         (("YES", "NO"), "YES: 0 contradictions were found.", "YES"),
@@ -439,7 +444,7 @@ async def test_each_decision_is_requested_and_read_back(tmp_path: Path, backend:
     yes = truth(PLAN)
     np.testing.assert_array_equal(result.hard_answer, yes)
     np.testing.assert_allclose(result.answer, np.where(yes == 1, 0.9, 0.1) if decision == "logprobs" else yes)
-    parser = {"text": "label/4", "json": "json/3", "logprobs": "logprobs/4"}[decision]
+    parser = {"text": "label/5", "json": "json/4", "logprobs": "logprobs/5"}[decision]
     assert (result.judge["decision"], result.judge["parser"]) == (decision, parser)
 
 

@@ -17,7 +17,7 @@ from wire_server import Reply, WireServer, well_behaved
 from youden.errors import ConfigError, JudgeError
 from youden.judging.backends import several as in_turn
 from youden.judging.backends.several import RoundRobin
-from youden.judging.call.failures import CallError
+from youden.judging.call.failures import CallError, make_http_error
 from youden.judging.doctor import diagnose
 from youden.judging.question.questions import iter_keys
 from youden.judging.scheduler.options import Batching, JudgingOptions
@@ -240,6 +240,13 @@ async def test_rejections_and_rate_limits_are_passed_on_and_exclude_no_server(st
     assert [judge.n_calls for judge in them.judges.values()] in ([5, 4], [4, 5])
     them.answers = {"a": "YES", "b": "YES"}
     assert await them.ask(4) == {"a": 2, "b": 2}
+
+
+async def test_a_server_without_credit_is_excluded_although_it_replies_429() -> None:
+    them = Clocked()
+    them.answers["a"] = make_http_error(429, ["insufficient_quota"], "", reason="no credit")
+    assert [await them.try_one() for _ in range(9)] == ["YES"] * 9
+    assert them.judges["a"].n_calls == 1
 
 
 async def test_if_all_servers_are_excluded_each_is_tried_and_the_last_failure_raised() -> None:

@@ -82,8 +82,10 @@ class JudgedTrials:
     ----------
     run : _Run
         Plan, options and log.
-    questions : Questions
-        Prompt and parser of the judge.
+    config : JudgeConfig
+        Judge, whose prompt and parser are used.
+    store : Store
+        Store of the answers and their costs.
     start_fraction : float in [0, 1), default 0
         Fraction of the plan after which to begin. Workers on one plan begin at different trials.
 
@@ -95,25 +97,25 @@ class JudgedTrials:
         Costs of the calls of this invocation.
     """
 
-    def __init__(self, run: _Run, questions: Questions, *, start_fraction: float = 0.0) -> None:
+    def __init__(self, run: _Run, config: JudgeConfig, store: Store, *, start_fraction: float = 0.0) -> None:
         n_trials = len(run.plan)
         self.stop = StopReason()
         self.costs = Costs(n_trials)
         self._options = run.options
         self._log = run.log
         self._plan = run.plan
-        self._questions = questions
+        self._config = config
+        self._questions = config.questions()
+        self._store = store
         self._start_fraction = start_fraction
         self._request_hashes = np.zeros(n_trials, dtype="S64")
-        self._store: Store | None = None
         self._counts: Counter[str] = Counter()  # trials done by outcome: "answered", or the reason of a missing answer
         self._new_counts: Counter[str] = Counter()  # trials done by outcome, without stored ones
 
-    def make_outcome_handler(self, config: JudgeConfig, backend: Backend, store: Store) -> Outcomes:
+    def make_outcome_handler(self, backend: Backend) -> Outcomes:
         """Make the object that stores the outcomes of the calls for these trials, and their costs."""
-        self._store = store
         account, retry_failed = self._options.account, self._options.retry_failed
-        return Outcomes(self, config, backend, store, self.stop, self._log, account, retry_failed)
+        return Outcomes(self, self._config, backend, self._store, self.stop, self._log, account, retry_failed)
 
     def __len__(self) -> int:
         return len(self._plan)
@@ -145,10 +147,10 @@ class JudgedTrials:
         yield from islice(iter_keys(start=start), end - start)
         yield from islice(iter_keys(start=begin), start - begin)
 
-    def read_answers(self, store: Store) -> PlanAnswers:
+    def read_answers(self) -> PlanAnswers:
         """Read the answers to all trials from the store. Call this after `iter_row_keys` has yielded all trials."""
         keys = ((row, self._request_hashes.item(row).decode()) for row in range(len(self)))
-        return read_answers(self._questions, self._plan, store, keys, is_new=self.costs.is_new)
+        return read_answers(self._questions, self._plan, self._store, keys, is_new=self.costs.is_new)
 
     def request(self, row: int, key: str) -> Request:
         """Make the request of the trial at `row`, and check that its request hash is `key`."""
@@ -216,8 +218,6 @@ class JudgedTrials:
 
     def _count_done(self) -> int:
         """Count the trials that need no request, including those that other processes or earlier invocations answered."""
-        if self._store is None:
-            return self._counts.total()
         row_keys = self._options.keys(self._questions, self._plan)
         call_lists = iter_call_lists(row_keys, self._store, make_request=self.request)
         calls = chain.from_iterable(call_lists)
@@ -447,11 +447,11 @@ async def _run_calls(run: _Run, config: JudgeConfig, backend: Backend) -> Verdic
     # the workers begin at different trials, so that they rarely need the same request
     workers = run.options.team
     start_fraction = 0.0 if workers is None else workers.start_fraction
-    trials = JudgedTrials(run, config.questions(), start_fraction=start_fraction)
+    trials = JudgedTrials(run, config, store, start_fraction=start_fraction)
 
     # the caller sends requests, and the handler stores their outcomes
     caller = Caller(backend, config, run.budget)
-    outcome_handler = trials.make_outcome_handler(config, backend, store)
+    outcome_handler = trials.make_outcome_handler(backend)
     request_loop = RequestLoop(outcome_handler, caller=caller, workers=workers)
     try:
         store.remember_judge(config.public())
@@ -459,7 +459,7 @@ async def _run_calls(run: _Run, config: JudgeConfig, backend: Backend) -> Verdic
     finally:
         store.flush()  # also if the run fails: its answers are paid for
 
-    answers = trials.read_answers(store)
+    answers = trials.read_answers()
     return _make_verdicts(run, config, store, answers, trials.costs, warnings=backend.warnings())
 
 
@@ -481,8 +481,8 @@ async def _run_batches(run: _Run, config: JudgeConfig, backend: Backend, batchin
 
     # The runner sends the requests of the trials with the provider's batch interface, which it makes when it needs one. It passes
     # each outcome to the handler, which stores it and reports it to `trials`.
-    trials = JudgedTrials(run, config.questions())
-    outcome_handler = trials.make_outcome_handler(config, backend, store)
+    trials = JudgedTrials(run, config, store)
+    outcome_handler = trials.make_outcome_handler(backend)
     make_provider = partial(_make_provider, run, config, store, batching)
     runner = BatchRunner(outcome_handler, make_provider=make_provider, budget=run.budget, batching=batching)
 
@@ -493,7 +493,7 @@ async def _run_batches(run: _Run, config: JudgeConfig, backend: Backend, batchin
         finally:
             store.flush()  # also if the run fails: its answers are paid for
 
-    answers = trials.read_answers(store)
+    answers = trials.read_answers()
     return _make_verdicts(run, config, store, answers, trials.costs)
 
 

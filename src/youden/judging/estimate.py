@@ -17,6 +17,7 @@ from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from itertools import islice
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -352,27 +353,24 @@ def _with_other_settings(
     iter_keys_of : function that yields row and request hash of each trial for the questions to a judge
     known_digests : digests of the questions to this judge, and to the other judges of its jury
     """
-    current = config.questions()
-    n_answers_of_best, best = 0, current
-    recorded_of_best: Mapping[str, Any] = {}
+    candidates: list[tuple[int, Questions, dict[str, Json]]] = []
     judges_of_model = [judge for judge in store.judges() if judge.get("model") == config.model]
     for recorded in judges_of_model[-MAX_OTHER_JUDGES:]:
         with suppress(YoudenError):
             questions = load_judge_config(recorded).questions()
-            if questions.digest in known_digests or questions.prompt.labels != current.prompt.labels:
-                continue
-            n_first_answers = _count_answers(store, islice(iter_keys_of(questions), CHUNK))
-            if n_first_answers > n_answers_of_best:
-                n_answers_of_best, best, recorded_of_best = n_first_answers, questions, recorded
-    if n_answers_of_best == 0:
+            if questions.digest not in known_digests and questions.prompt.labels == config.loaded_prompt.labels:
+                n_first_answers = _count_answers(store, islice(iter_keys_of(questions), CHUNK))
+                candidates.append((n_first_answers, questions, recorded))
+    if not any(n_first_answers for n_first_answers, _, _ in candidates):
         return cost
 
+    _, questions, recorded = max(candidates, key=itemgetter(0))
     differences = [
-        f"{name}: {_format_setting(recorded_of_best.get(name))} instead of {_format_setting(value)}"
+        f"{name}: {_format_setting(recorded.get(name))} instead of {_format_setting(value)}"
         for name, value in config.public().items()
-        if name != "name" and recorded_of_best.get(name) != value
+        if name != "name" and recorded.get(name) != value
     ]
-    n_answers = _count_answers(store, iter_keys_of(best))
+    n_answers = _count_answers(store, iter_keys_of(questions))
     return replace(cost, n_other_settings=n_answers, other_settings=", ".join(differences))
 
 

@@ -10,13 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from youden.errors import JudgeError
-from youden.judging.call.account_errors import (
-    NO_CREDIT,
-    find_account_error,
-    is_about_content,
-    is_about_rate,
-    is_quotation,
-)
+from youden.judging.call.account_errors import find_account_error, is_about_content, is_about_rate, is_quotation
 from youden.judging.call.secrets import mask_secret_parts, mask_secrets
 from youden.types import Completion, Request
 
@@ -167,8 +161,8 @@ def make_http_error(
         Of kind `rejected`, with status 400, if a provider refuses the content of the request with status 403. Of kind `fatal`
         if the error is about the account or the model. Otherwise of the kind of the status (`classify_status`).
 
-        The status of a fatal error selects the remedy for the user. It is 401 for an invalid key, 404 for an unknown model, and
-        402 for missing credit. A status that is not fatal alone, such as 429, stays if only a code reports missing credit.
+        The status of an error about the account or the model is 402 for missing credit, 401 for an invalid key, and 404 for an
+        unknown model, whatever `status` is. It selects the remedy for the user.
 
     Examples
     --------
@@ -185,10 +179,7 @@ def make_http_error(
         return CallError(reason, kind=classify_status(status), status=status, retry_after=retry_after)
 
     account_status, wording = account_error
-    is_fatal_without_credit = account_status == NO_CREDIT and status in _FATAL
-    if account_status != NO_CREDIT or is_fatal_without_credit or wording is not None:
-        status = account_status
-    return CallError(reason, kind="fatal", status=status, retry_after=retry_after, wording=wording)
+    return CallError(reason, kind="fatal", status=account_status, retry_after=retry_after, wording=wording)
 
 
 def to_rejection_if_quoted(error: CallError, request: Request) -> CallError:

@@ -20,11 +20,10 @@ def find_proxy(url: str) -> str | None:
     parts = urlsplit(url)
     proxies = getproxies()
     kind = parts.scheme if proxies.get(parts.scheme) else "all"
-    proxy = proxies.get(kind)
-    if kind == "all" and (proxy or "").startswith("socks"):  # ALL_PROXY is often set for other programs
-        return None
+    proxy = proxies.get(kind, "")
+    is_for_other_programs = kind == "all" and proxy.startswith("socks")
     host = parts.hostname or ""
-    if not proxy or proxy_bypass(host):
+    if not proxy or is_for_other_programs or proxy_bypass(host):
         return None
     if parts.port is not None and proxy_bypass(f"{host}:{parts.port}"):
         return None

@@ -19,12 +19,7 @@ from typing import Any
 
 from youden.judging.call.failures import CallError
 from youden.judging.call.logprobs import find_first_token_alternatives, validate_logprobs
-from youden.judging.call.reply_errors import (
-    UNKNOWN_STATUS,
-    find_error_without_choices,
-    find_reply_error,
-    object_or_empty,
-)
+from youden.judging.call.reply_errors import UNKNOWN_STATUS, find_reply_error, object_or_empty
 from youden.judging.call.reply_fields import (
     MAX_NAME_CHARACTERS,
     MAX_TOKEN_BYTES,
@@ -128,24 +123,18 @@ def parse_completion(reply: object, *, seconds: float) -> Completion:
         raise error
 
     body = require_object(reply, "the reply")
-    error = None if body.get("choices") else find_error_without_choices(body)
-    if error is not None:
-        raise error
-
     choice = require_object(_get_first_choice(body.get("choices")), "choices[0]")
     message = require_object(choice.get("message"), "the message")
     text, refusal_in_content = _join_content(message.get("content"))
     provider_fields = object_or_empty(message.get("provider_specific_fields"))
     refusal = message.get("refusal") or provider_fields.get("refusal") or refusal_in_content
-    usage = object_or_empty(body.get("usage"))
-    n_answer_tokens = count_answer_tokens(usage)
-    tokens_out = usage.get("completion_tokens", 0) if n_answer_tokens is None else n_answer_tokens
+    tokens_in, tokens_out = count_tokens(object_or_empty(body.get("usage")))
 
     completion = Completion(
         text=text,
         finish_reason=choice.get("finish_reason") or "unknown",
         model=body.get("model") or "",
-        tokens_in=count_prompt_tokens(usage),
+        tokens_in=tokens_in,
         tokens_out=tokens_out,
         seconds=seconds,
         fingerprint=body.get("system_fingerprint"),
@@ -154,7 +143,7 @@ def parse_completion(reply: object, *, seconds: float) -> Completion:
     )
     completion = validate_completion(completion)
 
-    is_empty = not (completion.text.strip() or completion.refusal or n_answer_tokens)
+    is_empty = not (completion.text.strip() or completion.refusal or tokens_out)
     if is_empty and completion.finish_reason.casefold() in _COMPLETED:
         raise CallError(
             f"The reply is empty and reports no output tokens (finish reason '{completion.finish_reason}').",
@@ -169,23 +158,11 @@ _COMPLETED = ("stop", "end_turn", "eos", "eos_token", "abort", "unknown")
 """Finish reasons with which an empty reply is a fault of the server."""
 
 
-def count_prompt_tokens(usage: Mapping[str, Any]) -> Any:
-    """Return the number of tokens of the prompt, including cached ones. An invalid `prompt_tokens` is returned unchanged.
+def count_tokens(usage: Mapping[str, Any]) -> tuple[int, int]:
+    """Count the tokens of the prompt, including cached ones, and of the answer, including reasoning.
 
     Some gateways leave cached tokens out of `prompt_tokens`. This is certain if there are more cached tokens than
-    `prompt_tokens`; only then are both added.
-    """
-    n_prompt = parse_count(usage.get("prompt_tokens", 0))
-    n_cached = parse_count(object_or_empty(usage.get("prompt_tokens_details")).get("cached_tokens")) or 0
-    if n_prompt is None:
-        return usage.get("prompt_tokens")
-    return n_prompt + n_cached if n_cached > n_prompt else n_prompt
-
-
-def count_answer_tokens(usage: Mapping[str, Any]) -> int | None:
-    """Count the tokens of an answer, including reasoning.
-
-    Some gateways do not count reasoning in `completion_tokens`, but only in `total_tokens` or in the details.
+    `prompt_tokens`. Some gateways count reasoning only in `total_tokens` or in the details, and not in `completion_tokens`.
 
     Parameters
     ----------
@@ -194,21 +171,24 @@ def count_answer_tokens(usage: Mapping[str, Any]) -> int | None:
 
     Returns
     -------
-    int or None
-        The number of tokens; None if the reported number of tokens of the request or of the answer is invalid.
+    tokens_in, tokens_out : int
+        Both are 0 if the reported number of tokens of the prompt or of the answer is invalid.
     """
-    n_in = parse_count(count_prompt_tokens(usage))
+    n_in = parse_count(usage.get("prompt_tokens", 0))
     n_out = parse_count(usage.get("completion_tokens", 0))
     if n_in is None or n_out is None:
-        return None
+        return 0, 0
 
+    n_cached = parse_count(object_or_empty(usage.get("prompt_tokens_details")).get("cached_tokens")) or 0
+    if n_cached > n_in:  # then the gateway has left the cached tokens out of `prompt_tokens`
+        n_in += n_cached
     details = object_or_empty(usage.get("completion_tokens_details"))
     n_reasoning = parse_count(details.get("reasoning_tokens")) or parse_count(usage.get("reasoning_tokens")) or 0
     if n_reasoning > n_out:  # then the gateway has left the reasoning out of `completion_tokens`
         n_out += n_reasoning
     n_total = parse_count(usage.get("total_tokens")) or 0
     n_out_by_total = n_total - n_in  # larger than `n_out` if only the total includes the reasoning
-    return max(n_out, n_out_by_total)
+    return n_in, max(n_out, n_out_by_total)
 
 
 def validate_completion(reply: Completion) -> Completion:

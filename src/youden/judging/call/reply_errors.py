@@ -36,9 +36,9 @@ UNKNOWN_STATUS = 500
 def find_reply_error(reply: object) -> CallError | None:
     """Find and classify the error that a reply contains in place of an answer, although its HTTP status is 200.
 
-    The error may be a field of the reply, of its first choice, or of the message of this choice. Without such a field,
-    a finish reason of `_FAILED` is an error, too. A reply with a text and the finish reason "stop" or
-    "length" is an answer, unless its choice has an error.
+    The error may be a field of the reply, of its first choice, or of the message of this choice. Without such a field, a finish
+    reason of `_FAILED` is an error, too, and so is a reply without choices that has a message, as {"object": "error", "message":
+    …}. A reply with a text and the finish reason "stop" or "length" is an answer, unless its choice has an error.
 
     Parameters
     ----------
@@ -71,24 +71,14 @@ def find_reply_error(reply: object) -> CallError | None:
     return failure
 
 
-def find_error_without_choices(reply: dict[str, Any]) -> CallError | None:
-    """Find and classify the error in a reply that has no choices and no field `error`; None if it has no message.
-
-    The error may be the reply itself, as in {"object": "error", "message": …}, the first of its `errors`, or its `base_resp`.
-    """
-    parts = parse_error_parts(reply.get("errors") or reply.get("base_resp") or reply)
-    if not isinstance(parts.message, str) or not parts.message:
-        return None
-    return make_error_from_codes(parts, prefix="HTTP 200 with an error inside")
-
-
 def _find_error_field(reply: dict[str, Any]) -> object | None:
     """Return the value of the field `error` that a reply contains in place of an answer.
 
     reply : the reply, parsed from JSON
 
     Returns None if the reply contains a complete answer or reports no error. Returns an object with a message if only the finish
-    reason reports an error.
+    reason reports an error. A reply without a field `error` and without choices may have its error in `errors` or `base_resp`,
+    or be the error itself; then this value is returned if it has a message.
     """
     choices = reply.get("choices")
     first_choice = choices[0] if isinstance(choices, list) and choices else None
@@ -104,7 +94,11 @@ def _find_error_field(reply: dict[str, Any]) -> object | None:
             return error
     if finish_reason in _FAILED:
         return {"message": f"the finish reason is {finish_reason}."}
-    return None
+    if choices:
+        return None
+    error_without_choices = reply.get("errors") or reply.get("base_resp") or reply
+    reason = parse_error_parts(error_without_choices).message
+    return error_without_choices if isinstance(reason, str) and reason else None
 
 
 _ENDED_BY_ITSELF = ("stop", "length")
@@ -142,14 +136,11 @@ def make_error_from_codes(parts: ErrorParts, *, prefix: str) -> CallError:
             displayed_code = code
             break
 
+    if status == UNKNOWN_STATUS and find_account_error((), parts.message) is not None:
+        status = _BAD_REQUEST  # only the message shows that the account is at fault; it is read for this status
     has_message = isinstance(parts.message, str) and parts.message
     message = parts.message if has_message else "no reason given"
     reason = f"{prefix} ({displayed_code}): {message}"
-    if status == UNKNOWN_STATUS:
-        # without a known code, only the message can show that the account is at fault; it is searched for status 400
-        error_by_message = make_http_error(_BAD_REQUEST, (), parts.message, reason=reason)
-        if error_by_message.kind == "fatal":
-            return error_by_message
     return make_http_error(status, parts.codes, parts.message, reason=reason)
 
 

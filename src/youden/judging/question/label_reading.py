@@ -37,18 +37,14 @@ def find_label(text: str, labels: Collection[str]) -> str | None:
         return label
 
     lines = [line for line in normalized_text.splitlines() if _SURROUNDING_MARKS.sub("", line)]
-    if not lines:
-        return None
-    label_of_first_line = parse_label(lines[0], choices)  # None if the line contains other words
-    label_of_last_line = parse_label(lines[-1], choices)
-    if label_of_first_line is None or label_of_last_line is None:
-        return label_of_first_line or label_of_last_line
-    return label_of_first_line if label_of_first_line == label_of_last_line else None
+    labels_of_lines = {parse_label(line, choices) for line in (*lines[:1], *lines[-1:])} - {None}
+    return labels_of_lines.pop() if len(labels_of_lines) == 1 else None
 
 
+_EMPTY_BOX = r"\[[ \t]\]|\([ \t]\)|[☐⬜○]"
 _UNCHECKED_LINE = re.compile(
-    r"^[^\w\n]*(?:\d+[.)][ \t]*)?(?:\[[ \t]?\]|\([ \t]\)|[☐⬜○]).*|"  # 2. [ ] NO
-    r"^.*(?:\[[ \t]\]|\([ \t]\)|[☐⬜○])[^\w\n]*$",  # NO [ ]
+    rf"^[^\w\n]*(?:\d+[.)][ \t]*)?(?:\[\]|{_EMPTY_BOX}).*|"  # 2. [ ] NO
+    rf"^.*(?:{_EMPTY_BOX})[^\w\n]*$",  # NO [ ]
     re.MULTILINE,
 )
 """A line that begins or ends with an empty checkbox."""
@@ -72,39 +68,41 @@ def _iter_labels(text: str, labels: tuple[str, ...]) -> Iterator[tuple[str, re.M
             yield labels[int(group_name.removeprefix("label"))], match
 
 
-_DENYING_WORDS = "not|never|cannot|worse|worst|weaker|weakest|loser"
-_NEGATING_WORDS = (
-    rf"{_DENYING_WORDS}|no|neither|nor|hardly|unable|impossible|wrong to|far from|nowhere near|anything but|"
-    "(?:rather|better) than|instead of"
+_NEGATIVE_WORDS = (
+    r"\w+n['’]t|not|never|cannot|hardly|unable|impossible|far from|nowhere near|anything but|"
+    "loser|weaker|weakest|worse|worst"
 )
-_NEGATION = re.compile(
-    rf"""(?:\b(?:{_NEGATING_WORDS})|n['’]t)\b(?:(?!\b(?:but|hence|so the|therefore|thus)\b)[\w \t"“”'‘’*])*\Z""",
+_NEGATION_BEFORE = re.compile(
+    rf"""\b(?:{_NEGATIVE_WORDS}|no|neither|nor|instead of|(?:better|rather) than|"""
+    r"""(?:false|incorrect|wrong) (?:\w+ )?(?:is|that|to))\b"""  # the wrong answer is YES
+    r"""(?:(?!\b(?:but|hence|so the|therefore|thus)\b)[\w \t"“”'‘’*])*\Z""",
     re.IGNORECASE,
 )
-"""A negation that extends to the end of the text: no conjunction and no punctuation except quotes and emphasis follows."""
+"""A negative word before a label in the same clause: no conjunction and no punctuation except quotes and emphasis follows."""
 _MAX_CHARACTERS_BEFORE = 100
-"""Number of characters before a label that are searched for a negation."""
+"""Number of characters before a label that are searched for a negative word."""
 
-_VERB = "is|was|are|were|seems|looks|does|did|has|can|could|should|would|would be"
-_DENIAL = re.compile(
-    r"""["”'’*]*[ \t]+(?:(?:response|answer|text|option|one) )?(?:\w+n['’]t|lacks|fails|misses|loses|"""
-    rf"""(?:(?:{_VERB}) )?(?:the )?(?:{_DENYING_WORDS}|wrong|incorrect|false|inferior|less))\b|"""
-    r"""["”'’*]*[ \t]+(?:if|unless|only if)\b|["”'’*]*[ \t]*[:=][ \t]*(?:false|0)\b(?![.,]\d|[ \t]\w)""",
+_VERB = "is|was|are|were|be|seems|looks|does|did|has|can|could|should|would"
+_NEGATION_AFTER = re.compile(
+    r"""["”'’*]*[ \t]+(?:if|unless|only if|"""
+    r"""(?:(?:response|answer|text|option|one) )?"""
+    rf"""(?:(?:{_VERB}) )*(?:the )?(?:{_NEGATIVE_WORDS}|fails|lacks|loses|misses|false|incorrect|inferior|less|wrong))\b|"""
+    r"""["”'’*]*[ \t]*[:=][ \t]*(?:false|0)\b(?![.,]\d|[ \t]\w)""",
     re.IGNORECASE,
 )
-"""Words directly after a label that deny it, or make it depend on a condition.
+"""A condition directly after a label, or a negative word after a label and words such as "response is".
 
-Examples: "YES is wrong", "The first response is worse", "YES if both …", "YES: false".
+Examples: "YES if both …", "YES is wrong", "The first response is worse", "YES: false".
 """
 
 _CONJUNCTIONS = "as|because|but|due|for|over|since|than|with"
-_WORDS_AFTER_ANSWER = f"{_CONJUNCTIONS}|and|both|it|that|the|there|these|they|this|those|we|I"
-_NO = re.compile(rf"[Nn]o[ \t]+(?!(?:{_WORDS_AFTER_ANSWER}|based|given|is)\b)\w")  # no doubt
+_SUBJECTS = "and|both|it|that|the|there|these|they|this|those|we|I"
+_NO = re.compile(rf"[Nn]o[ \t]+(?!(?:{_CONJUNCTIONS}|{_SUBJECTS}|based|given|is)\b)\w")  # no doubt
 _ARTICLE_OR_PRONOUN = re.compile(  # a hard question, I think
-    rf"(?:a|I|(?<![\w,] )A)(?:[ \t]+|['’])(?!(?:{_WORDS_AFTER_ANSWER})\b|\w*(?<![su])s\b)\w"
+    rf"(?:a|I|(?<![\w,] )A)(?:[ \t]+|['’])(?!(?:{_CONJUNCTIONS}|{_SUBJECTS}|\w*(?<![su])s)\b)\w"
 )
 _ORDINAL = re.compile(  # at first glance; First, both are correct
-    rf"(?<![Tt]he )(?:[Ff]irst|[Ss]econd)(?:,[ \t]*|[ \t]+)(?!(?:{_CONJUNCTIONS}|based|given|is|one|response)\b)\w"
+    rf"(?<![Tt]he )(?:[Ff]irst|[Ss]econd)[ \t,]*(?!(?:{_CONJUNCTIONS}|based|given|is|one|response)\b)\w"
 )
 _ORDINARY_WORDS = {"no": _NO, "a": _ARTICLE_OR_PRONOUN, "i": _ARTICLE_OR_PRONOUN, "first": _ORDINAL, "second": _ORDINAL}
 """Labels that are also English words, each with a pattern of the word in a sentence in which it is not the label.
@@ -115,13 +113,12 @@ name A ends with s, as in "A gives the reason", unlike most words after an artic
 
 
 def _may_be_answer(label: str, match: re.Match[str]) -> bool:
-    """Return whether an occurrence of a label in a text may be the answer: neither negated nor denied, nor an ordinary word."""
-    start = match.start()
-    is_negated = _NEGATION.search(match.string, max(start - _MAX_CHARACTERS_BEFORE, 0), start) is not None
-    if is_negated or _DENIAL.match(match.string, match.end()):
+    """Return whether an occurrence of a label in a text may be the answer: neither negated nor an ordinary word."""
+    text, start, end = match.string, match.start(), match.end()
+    if _NEGATION_BEFORE.search(text, max(start - _MAX_CHARACTERS_BEFORE, 0), start) or _NEGATION_AFTER.match(text, end):
         return False
     ordinary_word = _ORDINARY_WORDS.get(label.casefold())
-    return ordinary_word is None or ordinary_word.match(match.string, start) is None
+    return ordinary_word is None or ordinary_word.match(text, start) is None
 
 
 @lru_cache(maxsize=256)

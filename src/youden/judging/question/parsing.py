@@ -20,14 +20,13 @@ import orjson
 
 from youden.judging.question.label_reading import find_label, parse_label
 from youden.judging.question.prompts import Prompt
-from youden.text.json_text import parse_json
 from youden.text.reasoning import split_reasoning
 from youden.types import Completion
 from youden.types.pool import Json
 
 Decision = Literal["text", "json", "logprobs"]
 
-PARSERS: Mapping[Decision, str] = {"text": "label/4", "json": "json/3", "logprobs": "logprobs/4"}
+PARSERS: Mapping[Decision, str] = {"text": "label/5", "json": "json/4", "logprobs": "logprobs/5"}
 MAX_TOKENS: Mapping[Decision, int] = {"text": 8, "json": 32, "logprobs": 1}
 TOP_LOGPROBS = 5
 
@@ -89,23 +88,21 @@ def find_json_label(text: str, labels: Sequence[str]) -> str | None:
     ('YES', None)
     """
     code_block = _CODE_BLOCK.fullmatch(text)
-    json_text = text if code_block is None else code_block[1]
+    json_text = text.removeprefix("\ufeff") if code_block is None else code_block[1]
     try:
-        value = parse_json(json_text, unique_keys=False).value
-        # a parsed object has only the last of several values of "answer", so they are counted in a second pass
-        json.loads(json_text.removeprefix("\ufeff"), object_pairs_hook=_reject_two_answers)
+        # with `strict=False`, strings may contain line breaks
+        value = json.loads(json_text, strict=False, object_pairs_hook=_make_object_with_one_answer)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(value, dict):
-        return None
-    answer = value.get("answer")
+    answer = value.get("answer") if isinstance(value, dict) else None
     return parse_label(answer, tuple(labels)) if isinstance(answer, str) else None
 
 
-def _reject_two_answers(pairs: list[tuple[str, object]]) -> None:
-    """Raise ValueError if the key "answer" occurs more than once in the keys and values of a JSON object."""
+def _make_object_with_one_answer(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """Make a JSON object from its keys and values. Raises ValueError if the key "answer" occurs more than once."""
     if sum(name == "answer" for name, _ in pairs) > 1:
         raise ValueError
+    return dict(pairs)
 
 
 MIN_LABEL_PROBABILITY = 0.5
@@ -318,25 +315,11 @@ def read_answer(
         return make_missing_reading("unparsed")
 
     may_differ_from_likeliest = is_sampled and not has_reasoning
-    if not may_differ_from_likeliest:
-        tokens = _select_comparable_tokens(completion.top_logprobs, labels, has_reasoning=has_reasoning)
-        if not _is_likeliest_label(label, tokens, labels):
-            return make_missing_reading("unparsed")
+    is_likeliest = _is_likeliest_label(label, completion.top_logprobs, labels, has_reasoning=has_reasoning)
+    if not (is_likeliest or may_differ_from_likeliest):
+        return make_missing_reading("unparsed")
     expected_grade = math.fsum(probability * prompt.labels[name] for name, probability in probabilities.items())
     return _make_reading(label, prompt, answer=expected_grade)
-
-
-def _select_comparable_tokens(
-    top_logprobs: Sequence[tuple[str, float]], labels: Sequence[str], *, has_reasoning: bool
-) -> Sequence[tuple[str, float]]:
-    """Return the tokens, with their log-probabilities, among which the label of an answer should be the likeliest.
-
-    Tokens that are not labels are left out, because the server may have excluded them from the answer. After reasoning, however,
-    all tokens are returned: the log-probabilities may then be those of the first token of the reasoning.
-    """
-    if has_reasoning:
-        return top_logprobs
-    return [(token, logprob) for token, logprob in top_logprobs if find_unique_label(token, labels) is not None]
 
 
 def _make_reading(label: str, prompt: Prompt, *, answer: float | None = None) -> Reading:
@@ -345,15 +328,23 @@ def _make_reading(label: str, prompt: Prompt, *, answer: float | None = None) ->
     return Reading(grade if answer is None else answer, float(grade >= prompt.yes_threshold))
 
 
-def _is_likeliest_label(label: str, top_logprobs: Sequence[tuple[str, float]], labels: Sequence[str]) -> bool:
+def _is_likeliest_label(
+    label: str, top_logprobs: Sequence[tuple[str, float]], labels: Sequence[str], *, has_reasoning: bool
+) -> bool:
     """Return whether a token with the largest log-probability equals a label or is the beginning of it.
 
-    top_logprobs : pairs of token and log-probability, at least one
+    Tokens that are not labels are left out, because the server may have excluded them from the answer. After reasoning, however,
+    all tokens count: the log-probabilities may then be those of the first token of the reasoning.
+
+    top_logprobs : pairs of token and log-probability, of which at least one token belongs to a label
     labels : all labels that may be answered
+    has_reasoning : whether the reply contains reasoning
     """
-    highest_logprob = max(logprob for _, logprob in top_logprobs)
-    likeliest_tokens = [token for token, logprob in top_logprobs if logprob == highest_logprob]
-    return any(find_unique_label(token, labels) == label for token in likeliest_tokens)
+    candidates = [(find_unique_label(token, labels), logprob) for token, logprob in top_logprobs]
+    if not has_reasoning:
+        candidates = [(candidate, logprob) for candidate, logprob in candidates if candidate is not None]
+    highest_logprob = max(logprob for _, logprob in candidates)
+    return (label, highest_logprob) in candidates
 
 
 def _find_answer_label(
