@@ -24,7 +24,9 @@ def check_scores(table: ScoreColumns, name: str) -> None:
     """
     column = table.columns[name]
     needs_sign = any(map(is_percentage, column.converted))
-    is_checked = ~np.isnan(column.unique_numbers) if needs_sign else column.is_converted | np.isinf(column.unique_numbers)
+    is_checked = (
+        ~np.isnan(column.unique_numbers) if needs_sign else column.is_converted | np.isinf(column.unique_numbers)
+    )
     for position in np.flatnonzero(is_checked).tolist():
         value, number = column.unique_values[position], column.unique_numbers[position]
         problem, slug = "", "scores-value"
