@@ -354,8 +354,6 @@ def _check_ids(table: ScoreColumns, model_ids: Sequence[str], item_ids: Sequence
         raise import_error(table.source, f"{problem} {remedy}", slug="scores-size")
 
     for name in (*model_ids, *item_ids):
-        fault = find_name_fault(name)
-        if name == "":
-            fault = "of a model or item is blank. Fill in the cell."
+        fault = find_name_fault(name) if name else "of a model or item is blank. Fill in the cell."
         if fault is not None:
             raise import_error(table.source, f"the name {format_excerpt(name)} {fault}", slug="scores-id")
