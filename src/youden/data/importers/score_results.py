@@ -77,9 +77,8 @@ def _read_lm_eval_samples(files: list[Path]) -> LocatedRows:
         for location, sample in read_lines(file):
             row: Row = {"model": model, "item": f"{task}/{sample.get('doc_id')}"}
             filter_name = sample.get("filter", "none")
-            metrics = sample.get("metrics") or [
-                key for key in sample if key != "doc_id"
-            ]  # without a list, all numbers count
+            # without a list of metrics, all keys with a number count
+            metrics = sample.get("metrics") or [key for key in sample if key != "doc_id"]
             for metric in metrics if isinstance(metrics, list) else []:
                 score = sample.get(str(metric))
                 if isinstance(score, int | float):
@@ -170,10 +169,8 @@ def _read_mteb(files: list[Path]) -> LocatedRows:
             scores = [get_nested(subset, "main_score") for subset in chain.from_iterable(splits)]
             main_scores = [score for score in scores if isinstance(score, int | float)]
             if main_scores:
-                yield (
-                    str(task_file),
-                    {"model": model, "item": get_nested(result, "task_name"), "score": fmean(main_scores)},
-                )
+                task = get_nested(result, "task_name")
+                yield str(task_file), {"model": model, "item": task, "score": fmean(main_scores)}
 
 
 def _read_swe_bench(files: list[Path]) -> LocatedRows:
