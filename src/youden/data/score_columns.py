@@ -196,7 +196,7 @@ def average_by_cell(scores: pd.DataFrame) -> tuple[list[str], list[str], Floats,
     n_scores = np.bincount(cell, minlength=n_cells)
     total = np.bincount(cell, scores["score"], minlength=n_cells)
     mean = np.divide(total, n_scores, out=np.full(n_cells, np.nan), where=n_scores > 0)
-    return model_ids.tolist(), item_ids.tolist(), mean.reshape(shape), n_scores.reshape(shape)
+    return list(map(str, model_ids)), list(map(str, item_ids)), mean.reshape(shape), n_scores.reshape(shape)
 
 
 def format_names(names: Iterable[str]) -> str:

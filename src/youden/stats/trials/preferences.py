@@ -164,8 +164,8 @@ def fit_preferences(
     total = np.maximum(n_trials, 1).astype(np.float64)
 
     # sets of agents that trials link: each trial counts as an item that only its two agents share
-    trial = np.tile(np.arange(len(value)), 2)
-    component = agent_components(np.append(first, second), trial, n_agents=n_agents, n_items=len(value))
+    agent, trial = np.append(first, second).astype(np.int64), np.tile(np.arange(len(value)), 2)
+    component = agent_components(agent, trial, n_agents=n_agents, n_items=len(value))
 
     # effective numbers of items of the abilities and, last, of the position effect
     n_effective_items = _count_effective_items(design, item, _centre_abilities(inverse, n_trials, component))
