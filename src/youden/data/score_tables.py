@@ -314,7 +314,8 @@ def _remove_totals(table: ScoreColumns, scores: pd.DataFrame) -> pd.DataFrame:
     ids = scores[["model", "item"]]
     statistics = {name for role in ids for name in find_statistics(ids[role].unique().tolist())}
     totals = sorted(statistics.difference(kept_names))
-    check_direction_of_averages(table, {name: scores["score"][ids.eq(name).any(axis=1)].to_numpy() for name in totals})
+    scores_of_totals = {name: scores["score"][ids.isin([name]).any(axis=1)].to_numpy() for name in totals}
+    check_direction_of_averages(table, scores_of_totals)
     scores = scores[~ids.isin(totals).any(axis=1)].dropna()
 
     summaries = _find_summaries(scores) - set(kept_names)
