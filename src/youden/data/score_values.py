@@ -9,7 +9,7 @@ import numpy as np
 
 from youden.data.importers.foreign_files import import_error
 from youden.data.pools.spool import format_excerpt
-from youden.data.score_columns import CONVERSIONS, format_names, is_percentage, is_word
+from youden.data.score_columns import CONVERSIONS, ScoreColumn, format_names, is_percentage, is_word
 from youden.data.score_roles import ScoreColumns
 from youden.text.number_text import list_spellings
 
@@ -28,21 +28,26 @@ def check_scores(table: ScoreColumns, name: str) -> None:
         ~np.isnan(column.unique_numbers) if needs_sign else column.is_converted | np.isinf(column.unique_numbers)
     )
     for position in np.flatnonzero(is_checked).tolist():
-        value, number = column.unique_values[position], column.unique_numbers[position]
-        problem, slug = "", "scores-value"
+        value = column.unique_values[position]
         score_text, _, _ = str(value).partition("±")
         spellings = list_spellings(score_text)
         if spellings:
-            problem = f"has an ambiguous comma: got {value!r}. Write {' or '.join(spellings)}."
-        elif np.isinf(number):
-            problem = f"is not a finite number: got {format_excerpt(value)}. Set a number, or leave the cell empty."
-        elif needs_sign and not is_percentage(value):
-            received = f"got {format_excerpt(value)}"
-            problem = f"has scores with and without a percent sign: {received}. Write all of them in the same way."
-            slug = "scores-percent"
-        if problem:
-            first_row = int((column.codes == position).argmax())
-            raise import_error(table.located.locate(first_row), f"{name} {problem}", slug=slug)
+            problem = f"{name} has an ambiguous comma: got {value!r}. Write {' or '.join(spellings)}."
+            raise import_error(_locate(table, column, position), problem, slug="scores-value")
+
+        received = f"got {format_excerpt(value)}"
+        if np.isinf(column.unique_numbers[position]):
+            problem = f"{name} is not a finite number: {received}. Set a number, or leave the cell empty."
+            raise import_error(_locate(table, column, position), problem, slug="scores-value")
+        if needs_sign and not is_percentage(value):
+            remedy = "Write all of them in the same way."
+            problem = f"{name} has scores with and without a percent sign: {received}. {remedy}"
+            raise import_error(_locate(table, column, position), problem, slug="scores-percent")
+
+
+def _locate(table: ScoreColumns, column: ScoreColumn, position: int) -> str:
+    """Return the location of the first row that contains a value of a column, given by its position in `unique_values`."""
+    return table.located.locate(int((column.codes == position).argmax()))
 
 
 def note_conversions(table: ScoreColumns, names: Sequence[str]) -> None:
