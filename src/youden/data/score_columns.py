@@ -178,26 +178,25 @@ def make_id(value: Field) -> str:
     return link[1] if link else text
 
 
-def average_by_cell(
-    model: Positions, item: Positions, scores: Floats, *, shape: tuple[int, int]
-) -> tuple[Floats, Positions]:
+def average_by_cell(scores: pd.DataFrame) -> tuple[list[str], list[str], Floats, Positions]:
     """Average the scores of each cell (a model on an item), because a table may have several scores of the same cell.
 
-    model, item : int arrays (n_scores,), position of the model and of the item of each score
-    scores : float array (n_scores,)
-    shape : numbers of models and items
+    scores : table with the columns `model`, `item` and `score`, without NaN
 
-    Returns the mean score of each cell, NaN if it has no score, and its number of scores: arrays (n_models, n_items).
+    Returns the ids of the models and of the items in the order of the table, the mean score of each cell, NaN if it has no
+    score, and its number of scores: arrays (n_models, n_items).
     """
-    n_models, n_items = shape
-    n_cells = n_models * n_items
+    model, model_ids = scores["model"].factorize()
+    item, item_ids = scores["item"].factorize()
+    shape = len(model_ids), len(item_ids)
+    n_cells = shape[0] * shape[1]
 
     # number the cells row by row
-    cell = model * n_items + item
+    cell = model * shape[1] + item
     n_scores = np.bincount(cell, minlength=n_cells)
-    total = np.bincount(cell, scores, minlength=n_cells)
+    total = np.bincount(cell, scores["score"], minlength=n_cells)
     mean = np.divide(total, n_scores, out=np.full(n_cells, np.nan), where=n_scores > 0)
-    return mean.reshape(shape), n_scores.reshape(shape)
+    return list(map(str, model_ids)), list(map(str, item_ids)), mean.reshape(shape), n_scores.reshape(shape)
 
 
 def format_names(names: Iterable[str]) -> str:

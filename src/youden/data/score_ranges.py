@@ -41,7 +41,8 @@ def determine_range(source: str, scores: Floats, score_range: tuple[float, float
         magnitude, or if scores are outside of `score_range`.
     """
     lowest, highest = float(scores.min()), float(scores.max())
-    low, high = score_range or _find_usual_range(lowest, highest)
+    usual_ranges = [(low, high) for low, high in _RANGES if low <= lowest and highest <= high]
+    low, high = score_range or [*usual_ranges, (lowest, highest)][0]
     if low == high:
         problem = f"all scores are equal, so their range is unknown: got {low:g}. Set it by --range LOW,HIGH."
         raise import_error(source, problem, slug="scores-bounds")
@@ -52,17 +53,6 @@ def determine_range(source: str, scores: Floats, score_range: tuple[float, float
         problem = f"some scores are outside of the range {low:g} to {high:g}: got {lowest:g} to {highest:g}."
         raise import_error(source, f"{problem} Correct them, or set --range LOW,HIGH.", slug="scores-bounds")
     return low, high
-
-
-def _find_usual_range(lowest: float, highest: float) -> tuple[float, float]:
-    """Return the first usual range of scores, such as 0 to 1, that contains all scores, or else the range of the scores.
-
-    lowest, highest : lowest and highest score
-    """
-    for low, high in _RANGES:
-        if low <= lowest and highest <= high:
-            return low, high
-    return lowest, highest
 
 
 def find_aggregates(scores: Floats) -> list[int]:

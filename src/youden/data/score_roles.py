@@ -5,6 +5,7 @@ Each role is that of the column that the user set, or else inferred from the nam
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from shlex import quote
 
@@ -239,13 +240,12 @@ class ScoreColumns:
             # "no" may be the language Norwegian, whose scores are not all integers
             may_be_norwegian = normalized_name == "no" and bool((numbers[np.isfinite(numbers)] % 1).any())
             return not may_be_norwegian
-        may_count_rows = len(numbers) > 2 and numbers[0] in (0, 1) and bool(np.isfinite(numbers).all())
-        if self.numbers_rows(name) or normalized_name == "id" or normalized_name.endswith("_id"):
+        if self.numbers_rows(name) or re.fullmatch("(.*_)?id", normalized_name):
             return True
-        if may_count_rows and bool((np.diff(numbers) == 1).all()):
-            is_first_column = name == next(iter(self.columns))
-            return is_first_column or len(numbers) > _MAX_RISING_SCORES  # three scores may be 1, 2 and 3
-        return False
+        rising = numbers[:1] + np.arange(len(numbers))
+        counts_rows = len(numbers) > 2 and numbers[0] in (0, 1) and np.array_equal(numbers, rising)
+        is_first_column = name == next(iter(self.columns))
+        return counts_rows and (is_first_column or len(numbers) > _MAX_RISING_SCORES)  # three scores may be 1, 2 and 3
 
     def list_metric_columns(self, score_columns: Sequence[str], name_columns: Sequence[str]) -> list[str]:
         """List the columns that state the metric of each row, which have a name such as "metric".
@@ -302,10 +302,9 @@ class ScoreColumns:
         Raises: ImportFormatError [scores-columns] if a column of numbers is named `model`, items have several rows, and all
             rows of an item have different numbers in this column.
         """
-        if self.are_rows_distinct(item_columns):
-            return
-        number_columns = [name for name in self.numeric if normalize_name(name) == "model"]
-        for name in number_columns:
+        for name in self.numeric:
+            if normalize_name(name) != "model" or self.are_rows_distinct(item_columns):
+                continue
             if self.are_rows_distinct([name, *item_columns]):
                 problem = f"a column of models has numbers, and items have several rows: got {name!r}."
                 option = quote(f"model={name}")

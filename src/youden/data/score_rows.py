@@ -12,7 +12,7 @@ from youden.data.importers.column_names import infer_role, is_agent_name, normal
 from youden.data.importers.foreign_files import import_error
 from youden.data.importers.score_results import read_result_rows
 from youden.data.importers.table_files import find_tables, iter_plain_locations, read_plain_frame, read_tables
-from youden.data.importers.table_header import Rows
+from youden.data.importers.table_header import Row, Rows
 from youden.text.replacements import Replacements
 from youden.types.arguments import describe_no_frame
 
@@ -130,30 +130,12 @@ def read_score_rows(paths: Sequence[Path], notes: list[str]) -> LocatedFrame:
     if not files:
         problem = "there is no table in this folder: got no CSV, TSV, Excel, JSON or Parquet file. Pass a file or another folder."
         raise import_error(paths[0], problem, slug="import-empty")
-    plain_frame = _read_single_plain_file(files, notes)
-    if plain_frame is not None:
-        return plain_frame
+    if len(files) == 1:
+        frame = read_plain_frame(files[0], lambda text, _location: notes.append(text))
+        if frame is not None:
+            return LocatedFrame(frame, lambda position: _find_location(files[0], position))
     rows, tables = _read_all_rows(files, notes, adds_models=len(paths) > 1)
     return _to_located_frame(rows)._replace(tables=tables if len(tables) > 1 else ())
-
-
-def _read_single_plain_file(files: Sequence[Path], notes: list[str]) -> LocatedFrame | None:
-    """Read the rows of a single plain CSV or TSV file at once, which is faster than row by row.
-
-    The locations of rows, which only error messages need, are found by reading the file again.
-
-    files : files of tables
-    notes : receives what was assumed
-
-    Returns None if there are several files, or if the file is not plain (`read_plain_frame`).
-    """
-    if len(files) > 1:
-        return None
-    file = files[0]
-    frame = read_plain_frame(file, lambda text, _location: notes.append(text))
-    if frame is None:
-        return None
-    return LocatedFrame(frame, lambda position: _find_location(file, position))
 
 
 def _read_all_rows(files: Sequence[Path], notes: list[str], *, adds_models: bool) -> tuple[Rows, list[str]]:
@@ -174,24 +156,16 @@ def _read_all_rows(files: Sequence[Path], notes: list[str], *, adds_models: bool
             if not table_rows:
                 problem = "the table is empty: got 0 rows. Pass a table with a header and at least one row."
                 raise import_error(file, problem, slug="import-empty")
-            tables.append(folder + name)
-            if adds_models:
-                rows += _with_model_column(table_rows, model=folder + name)
-            else:
-                rows += table_rows
+            table = folder + name
+            tables.append(table)
+            _, first_row = table_rows[0]
+            model: Row = {} if not adds_models or any(map(is_model_name, first_row)) else {"model": table}
+            rows += [(location, model | row) for location, row in table_rows]
 
     replacements = replaced.describe()
     if replacements:
         notes.append(replacements)
     return rows, tables
-
-
-def _with_model_column(rows: Rows, *, model: str) -> Rows:
-    """Return rows with the column `model`, unless they have a column of models."""
-    _, first_row = rows[0]
-    if any(map(is_model_name, first_row)):
-        return rows
-    return [(location, {"model": model, **row}) for location, row in rows]
 
 
 def _to_located_frame(rows: Rows) -> LocatedFrame:
@@ -204,7 +178,7 @@ def _to_located_frame(rows: Rows) -> LocatedFrame:
 
 
 def _find_location(file: Path, position: int) -> str:
-    """Return the location of a row by its position, for which the file is read again."""
+    """Return the location of a row by its position, for which the file is read again: only error messages need it."""
     return next(islice(iter_plain_locations(file), position, None))
 
 

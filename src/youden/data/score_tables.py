@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from youden.data.importers.foreign_files import import_error
 from youden.data.pools.spool import format_excerpt
@@ -47,15 +46,13 @@ from youden.data.score_values import (
 from youden.errors import ConfigError
 from youden.text.printable import find_name_fault
 from youden.text.sentences import describe_similar_names, format_count
-from youden.types.pool import Bools, Floats, Positions, ReadOnly
+from youden.types.pool import Floats, Positions, ReadOnly
 
 if TYPE_CHECKING:
     import pandas as pd
 
 ROLES = ("model", "item", "score", "ignore")
 """Roles that `--column` accepts. A column of the role "ignore" is not used."""
-_ScoreList = tuple[NDArray[np.object_], NDArray[np.object_], Floats]
-"""Model, item and value of each score, arrays (n_scores,); the value is NaN if it is missing."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,11 +185,10 @@ def _read_table(table: ScoreColumns, score_range: tuple[float, float] | None) ->
     item_columns = table.choose_item_columns(model_columns)
     table.check_rows_are_named(model_columns, item_columns)
     name_columns = [*model_columns, *item_columns]
-    is_long = bool(model_columns and item_columns)
     score_columns = given_scores or table.choose_score_columns(model_columns, item_columns)
 
     # check that all scores have one metric, and that higher scores are better
-    if is_long:
+    if model_columns and item_columns:
         table.check_single_metric(score_columns, name_columns)
     check_direction_of_averages(table, table.numbers)
     if model_columns:
@@ -205,59 +201,50 @@ def _read_table(table: ScoreColumns, score_range: tuple[float, float] | None) ->
     for name in score_columns:
         check_scores(table, name)
     note_conversions(table, score_columns)
-    collect_scores = _collect_long_scores if is_long else _collect_wide_scores
-    models, items, values = collect_scores(table, model_columns, item_columns, score_columns)
-    return _average_cells(table, models, items, values, score_range, columns=score_columns)
+    scores = _collect_scores(table, model_columns, item_columns, score_columns)
+    return _average_cells(table, scores, score_range, columns=score_columns)
 
 
-def _collect_long_scores(
+def _collect_scores(
     table: ScoreColumns, model_columns: list[str], item_columns: list[str], score_columns: list[str]
-) -> _ScoreList:
-    """Return the scores of a long table, which has one row per score of a model on an item.
+) -> pd.DataFrame:
+    """List the scores of a table, and note how it was read.
 
-    model_columns, item_columns : columns that together name the model, or the item, of a row
-    score_columns : columns of scores; the score of a row is the first that is not blank
+    model_columns, item_columns : columns that together name the model, or the item, of a row; a long table has both. In a wide
+        table, each column of scores is named after its item, or after its model if the rows are items.
+    score_columns : columns of scores; the score of a row of a long table is the first that is not blank
+
+    Returns a table with one row per score, and the columns `model`, `item` and `score`; the score is NaN if it is missing.
     """
-    table.notes.append(
-        f"models: {model_columns[0]}; items: {' + '.join(item_columns)}; scores: {', '.join(score_columns)}"
-    )
-    row_scores = np.full(table.n_rows, np.nan)
-    for name in score_columns:
-        row_scores = np.where(np.isnan(row_scores), table.numbers[name], row_scores)
-    return table.make_ids(model_columns), table.make_ids(item_columns), row_scores
+    import pandas as pd  # takes long to load
 
-
-def _collect_wide_scores(
-    table: ScoreColumns, model_columns: list[str], item_columns: list[str], score_columns: list[str]
-) -> _ScoreList:
-    """Return the scores of a wide table, whose rows are models and whose columns are items, or the reverse.
-
-    model_columns : columns that together name the model of a row; empty if the rows are items
-    item_columns : columns that together name the item of a row; empty if the rows are models
-    score_columns : columns of scores, each named after its item, or after its model if the rows are items
-    """
-    row_names = table.make_ids(model_columns or item_columns)
-    column_names = np.array([make_id(name) for name in score_columns], dtype=object)
     scores = np.column_stack([table.numbers[name] for name in score_columns])
+    if model_columns and item_columns:
+        table.notes.append(
+            f"models: {model_columns[0]}; items: {' + '.join(item_columns)}; scores: {', '.join(score_columns)}"
+        )
+        first_scores = pd.DataFrame(scores).bfill(axis="columns")[0]
+        ids = {"model": table.make_ids(model_columns), "item": table.make_ids(item_columns)}
+        return pd.DataFrame({**ids, "score": first_scores})
 
-    # list the scores row by row, with the names of the row and the column of each score
-    score_rows = np.repeat(row_names, len(score_columns))
-    score_names = np.tile(column_names, table.n_rows)
-    if model_columns:
-        models, items = score_rows, score_names
-        note = f"rows are models ({' + '.join(model_columns)}); items: {format_names(score_columns)}"
-    else:
-        models, items = score_names, score_rows
-        note = f"rows are items ({' + '.join(item_columns)}); models: {format_names(score_columns)}"
-    table.notes.append(note)
-    return models, items, scores.ravel()
+    row_role, column_role = ("model", "item") if model_columns else ("item", "model")
+    name_columns = model_columns or item_columns
+    table.notes.append(
+        f"rows are {row_role}s ({' + '.join(name_columns)}); {column_role}s: {format_names(score_columns)}"
+    )
+    column_ids = np.array([make_id(name) for name in score_columns], dtype=object)
+    return pd.DataFrame(
+        {
+            row_role: np.repeat(table.make_ids(name_columns), len(score_columns)),
+            column_role: np.tile(column_ids, table.n_rows),
+            "score": scores.ravel(),
+        }
+    )
 
 
 def _average_cells(
     table: ScoreColumns,
-    models: NDArray[np.object_],
-    items: NDArray[np.object_],
-    values: Floats,
+    scores: pd.DataFrame,
     score_range: tuple[float, float] | None,
     *,
     columns: Sequence[str],
@@ -267,8 +254,7 @@ def _average_cells(
     Models and items with a name such as "average" or "total" are left out, unless the user chose a column of this name
     for the scores.
 
-    models, items : ids of the model and the item of each score (n_scores,)
-    values : scores (n_scores,); NaN if missing
+    scores : result of `_collect_scores`
     score_range : lowest and highest possible score; None if the user did not set them, so that they are inferred
     columns : columns of the scores
 
@@ -277,29 +263,24 @@ def _average_cells(
         or words do not fit the other scores or the range; [scores-scale] if `score_range` is None and the items or models
         have different units; [scores-direction] if an item seems to be a loss; [scores-pairs] for win rates of pairs.
     """
-    import pandas as pd  # takes long to load
-
-    is_used = ~np.isnan(values) & ~_mark_totals(table, models, items, values)
-    model_positions, model_ids = pd.factorize(models[is_used])
-    item_positions, item_ids = pd.factorize(items[is_used])
-    _check_ids(table, model_ids.tolist(), item_ids.tolist())
-    used_values = values[is_used]
+    used_scores = _remove_totals(table, scores)
+    model_ids, item_ids, mean, n_scores = average_by_cell(used_scores)
+    _check_ids(table, model_ids, item_ids)
+    used_values = used_scores["score"].to_numpy()
     highest = float(used_values.max())
     highest_possible = highest if score_range is None else score_range[1]
     check_words_fit_scores(table, columns, highest=highest_possible)
     check_percent_signs_of_columns(table, columns, highest=highest, score_range=score_range)
     low, high = determine_range(table.source, used_values, score_range)
 
-    shape = (len(model_ids), len(item_ids))
-    mean, n_scores = average_by_cell(model_positions, item_positions, used_values, shape=shape)
-    check_item_directions(table, item_ids.tolist(), mean)
+    check_item_directions(table, item_ids, mean)
     note_possible_losses(table, [*columns, *item_ids])
-    check_not_win_rates(table.source, mean, model_ids.tolist(), item_ids.tolist())
+    check_not_win_rates(table.source, mean, model_ids, item_ids)
     _note_averaged_cells(table, n_scores)
     table.notes += filter(None, [describe_similar_names(model_ids), describe_similar_names(item_ids)])
     if score_range is None:
-        check_units(table.source, mean, item_ids.tolist())
-        table.notes += filter(None, [check_model_units(table.source, mean, model_ids.tolist())])
+        check_units(table.source, mean, item_ids)
+        table.notes += filter(None, [check_model_units(table.source, mean, model_ids)])
         table.notes += describe_missing_codes(used_values)
         table.notes.append(f"range of scores assumed: {low:g} to {high:g} (--range sets it)")
     return ScoreTable(table.source, tuple(model_ids), tuple(item_ids), mean, n_scores, low, high, tuple(table.notes))
@@ -319,59 +300,45 @@ def _note_averaged_cells(table: ScoreColumns, n_scores: Positions) -> None:
         table.notes.append(note)
 
 
-def _mark_totals(table: ScoreColumns, models: NDArray[np.object_], items: NDArray[np.object_], values: Floats) -> Bools:
-    """Mark the scores whose model or item summarizes others: by a name such as "total" or "std. dev.", or by its scores.
+def _remove_totals(table: ScoreColumns, scores: pd.DataFrame) -> pd.DataFrame:
+    """Remove missing scores, and the scores of models and items that summarize others, which a note lists.
 
-    Such a score is not used. The names are added to the notes for the user.
+    These have a name such as "total" or "std. dev.", or scores that summarize all others (`_find_summaries`). Columns of scores
+    that the user set are not removed.
 
-    models, items : ids of the model and of the item of each score, arrays (n_scores,)
-    values : scores (n_scores,); NaN if missing
-
-    Returns a bool array (n_scores,).
+    scores : result of `_collect_scores`
 
     Raises: ImportFormatError [scores-direction] if an average is named like a loss.
     """
-    import pandas as pd  # takes long to load
+    kept_names = table.get_given_columns("score")
+    ids = scores[["model", "item"]]
+    statistics = {name for role in ids for name in find_statistics(ids[role].unique().tolist())}
+    totals = sorted(statistics.difference(kept_names))
+    scores_of_totals = {name: scores["score"][ids.isin([name]).any(axis=1)].to_numpy() for name in totals}
+    check_direction_of_averages(table, scores_of_totals)
+    scores = scores[~ids.isin(totals).any(axis=1)].dropna()
 
-    statistics = find_statistics(pd.unique(models).tolist()) | find_statistics(pd.unique(items).tolist())
-    totals = sorted(statistics.difference(table.get_given_columns("score")))
-    check_direction_of_averages(table, {name: values[(models == name) | (items == name)] for name in totals})
-    is_total = np.isin(models, totals) | np.isin(items, totals)
-
-    is_used = ~np.isnan(values) & ~is_total
-    summaries = _find_summaries(table, models[is_used], items[is_used], values[is_used])
-    is_total |= np.isin(models, summaries) | np.isin(items, summaries)
+    summaries = _find_summaries(scores) - set(kept_names)
     if totals or summaries:
         table.notes.append(f"averages or other statistics not used: {', '.join(sorted({*totals, *summaries}))}")
-    return is_total
+    return scores[~scores[["model", "item"]].isin(summaries).any(axis=1)]
 
 
-def _find_summaries(
-    table: ScoreColumns, models: NDArray[np.object_], items: NDArray[np.object_], values: Floats
-) -> list[str]:
+def _find_summaries(scores: pd.DataFrame) -> set[str]:
     """Find models that summarize all other models on each item, and items that summarize all other items, by their scores.
 
-    Columns of scores that the user set are left out.
-
-    models, items : ids of the model and of the item of each score, arrays (n_scores,)
-    values : scores (n_scores,), without NaN
+    scores : table with the columns `model`, `item` and `score`, without NaN
 
     Returns the ids of the models and items.
     """
-    import pandas as pd  # takes long to load
-
-    model_positions, model_ids = pd.factorize(models)
-    item_positions, item_ids = pd.factorize(items)
-    shape = (len(model_ids), len(item_ids))
-    score, _ = average_by_cell(model_positions, item_positions, values, shape=shape)
-
+    model_ids, item_ids, mean, _ = average_by_cell(scores)
     summaries: set[str] = set()
-    for scores, ids in ((score.T, model_ids), (score, item_ids)):
-        extremes = find_extremes(scores, ids.tolist())
+    for columns, ids in ((mean.T, model_ids), (mean, item_ids)):
+        extremes = find_extremes(columns, ids)
         other_positions = np.delete(np.arange(len(ids)), extremes)
-        aggregates = other_positions[find_aggregates(scores[:, other_positions])]
-        summaries.update(ids[[*extremes, *aggregates.tolist()]].tolist())
-    return sorted(summaries.difference(table.get_given_columns("score")))
+        aggregates = other_positions[find_aggregates(columns[:, other_positions])]
+        summaries.update(ids[position] for position in [*extremes, *aggregates.tolist()])
+    return summaries
 
 
 def _check_ids(table: ScoreColumns, model_ids: Sequence[str], item_ids: Sequence[str]) -> None:
@@ -388,8 +355,6 @@ def _check_ids(table: ScoreColumns, model_ids: Sequence[str], item_ids: Sequence
         raise import_error(table.source, f"{problem} {remedy}", slug="scores-size")
 
     for name in (*model_ids, *item_ids):
-        fault = find_name_fault(name)
-        if name == "":
-            fault = "of a model or item is blank. Fill in the cell."
+        fault = find_name_fault(name) if name else "of a model or item is blank. Fill in the cell."
         if fault is not None:
             raise import_error(table.source, f"the name {format_excerpt(name)} {fault}", slug="scores-id")

@@ -19,65 +19,35 @@ def check_scores(table: ScoreColumns, name: str) -> None:
 
     name : column of scores
 
-    Raises: ImportFormatError [scores-value] if a comma is ambiguous, as in 1,234, or if a value is not a finite number;
-        [scores-percent] if some values have a percent sign and others do not.
-    """
-    _check_commas(table, name)
-    column = table.columns[name]
-    infinite_indices = np.flatnonzero(np.isinf(column.unique_numbers)).tolist()
-    if infinite_indices:
-        excerpt = format_excerpt(column.unique_values[infinite_indices[0]])
-        problem = f"{name} is not a finite number: got {excerpt}. Set a number, or leave the cell empty."
-        raise import_error(_locate(table, column, infinite_indices[0]), problem, slug="scores-value")
-
-    has_percentages = any(map(is_percentage, column.converted))
-    if has_percentages:
-        _check_percent_signs_of_values(table, name)
-
-
-def _check_commas(table: ScoreColumns, name: str) -> None:
-    """Check that no score has an ambiguous comma, as in 1,234, which is 1234 in some languages and 1.234 in others.
-
-    An error after the score, as in 1,234 ± 0.1, is ignored.
-
-    name : column of scores
-
-    Raises ImportFormatError [scores-value] for the first such score. The message states both ways to write it.
+    Raises: ImportFormatError for the first value that is wrong: [scores-value] if it is not a finite number or has an
+        ambiguous comma, as in 1,234; [scores-percent] if it has no percent sign, but other values of the column do.
     """
     column = table.columns[name]
-    # plain numbers, which are not converted, have no comma
-    for unique_index in np.flatnonzero(column.is_converted).tolist():
-        value = column.unique_values[unique_index]
+    needs_sign = any(map(is_percentage, column.converted))
+    is_checked = (
+        ~np.isnan(column.unique_numbers) if needs_sign else column.is_converted | np.isinf(column.unique_numbers)
+    )
+    for position in np.flatnonzero(is_checked).tolist():
+        value = column.unique_values[position]
         score_text, _, _ = str(value).partition("±")
         spellings = list_spellings(score_text)
         if spellings:
             problem = f"{name} has an ambiguous comma: got {value!r}. Write {' or '.join(spellings)}."
-            raise import_error(_locate(table, column, unique_index), problem, slug="scores-value")
+            raise import_error(_locate(table, column, position), problem, slug="scores-value")
+
+        received = f"got {format_excerpt(value)}"
+        if np.isinf(column.unique_numbers[position]):
+            problem = f"{name} is not a finite number: {received}. Set a number, or leave the cell empty."
+            raise import_error(_locate(table, column, position), problem, slug="scores-value")
+        if needs_sign and not is_percentage(value):
+            remedy = "Write all of them in the same way."
+            problem = f"{name} has scores with and without a percent sign: {received}. {remedy}"
+            raise import_error(_locate(table, column, position), problem, slug="scores-percent")
 
 
-def _check_percent_signs_of_values(table: ScoreColumns, name: str) -> None:
-    """Check a column in which some scores have a percent sign: all its scores must have one.
-
-    name : column of scores
-
-    Raises ImportFormatError [scores-percent] for the first score without a percent sign; missing scores are ignored.
-    """
-    column = table.columns[name]
-    for unique_index in np.flatnonzero(~np.isnan(column.unique_numbers)).tolist():
-        value = column.unique_values[unique_index]
-        if not is_percentage(value):
-            received = f"got {format_excerpt(value)}"
-            problem = (
-                f"{name} has scores with and without a percent sign: {received}. Write all of them in the same way."
-            )
-            raise import_error(_locate(table, column, unique_index), problem, slug="scores-percent")
-
-
-def _locate(table: ScoreColumns, column: ScoreColumn, unique_index: int) -> str:
-    """Return the location of the first row that contains a value of a column, given by its index in `unique_values`."""
-    has_value = column.codes == unique_index
-    first_row = int(has_value.argmax())
-    return table.located.locate(first_row)
+def _locate(table: ScoreColumns, column: ScoreColumn, position: int) -> str:
+    """Return the location of the first row that contains a value of a column, given by its position in `unique_values`."""
+    return table.located.locate(int((column.codes == position).argmax()))
 
 
 def note_conversions(table: ScoreColumns, names: Sequence[str]) -> None:

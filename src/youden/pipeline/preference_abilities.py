@@ -42,13 +42,13 @@ class Preferences(NamedTuple):
     item: Ids
     answer: Floats
 
-    def count_items(self, n_agents: int) -> Positions:
-        """Count the items that each agent was compared on: int array (n_agents,)."""
-        # a cell, one agent on one item, has the number agent + n_agents · item
+    def find_cells(self) -> tuple[Positions, Positions]:
+        """Find the cells (agent and item) with a trial: positions of their agents and items, int arrays (n_cells,)."""
         agent = np.append(self.first, self.second).astype(np.int64)
-        item = np.tile(self.item, 2).astype(np.int64)
-        cells = np.unique(agent + n_agents * item)
-        return np.bincount(cells % n_agents, minlength=n_agents)
+        item = np.tile(self.item, 2)
+        n_items = int(self.item.max(initial=0)) + 1
+        agent_of_cell, item_of_cell = np.divmod(np.unique(agent * n_items + item), n_items)
+        return agent_of_cell, item_of_cell
 
 
 def collect_preferences(trials: TrialsByItem) -> Preferences:
@@ -63,12 +63,7 @@ def collect_preferences(trials: TrialsByItem) -> Preferences:
     if not any(len(chunk.answer) for chunk in chunks):
         raise make_no_answers_error(trials.n)
 
-    return Preferences(
-        first=np.concatenate([chunk.first for chunk in chunks]),
-        second=np.concatenate([chunk.second for chunk in chunks]),
-        item=np.concatenate([chunk.item for chunk in chunks]),
-        answer=np.concatenate([chunk.answer for chunk in chunks]),
-    )
+    return Preferences(*map(np.concatenate, zip(*chunks, strict=True)))
 
 
 def _fit_abilities(trials: TrialsByItem) -> Abilities:

@@ -104,7 +104,8 @@ def summarize_preferences(
     if component_message:
         all_warnings.append(Finding("fit", component_message))
 
-    n_items = preferences.count_items(len(agent_ids))
+    agent_of_cell, _ = preferences.find_cells()
+    n_items = np.bincount(agent_of_cell, minlength=len(agent_ids))
     recommendation = _explain_insufficient_data(preference, abilities, agent_ids, n_items)
     if recommendation is None:
         recommendation = recommend_from_abilities(choice, signal, abilities, warnings=all_warnings)

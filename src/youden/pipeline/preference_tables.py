@@ -168,12 +168,8 @@ def _build_item_table(preferences: Preferences, item_ids: tuple[str, ...]) -> pd
 
     Items have no difficulty, because preferences are differences between agents.
     """
-    # a cell, one agent on one item, has the number agent · n_items + item
     n_items = len(item_ids)
-    agent_of_response = np.append(preferences.first, preferences.second).astype(np.int64)
-    item_of_response = np.tile(preferences.item, 2)
-    distinct_cells = np.unique(agent_of_response * n_items + item_of_response)
-    item_of_cell = distinct_cells % n_items
+    _, item_of_cell = preferences.find_cells()
     return pd.DataFrame(
         {
             "item": list(item_ids),

@@ -187,8 +187,13 @@ def _format_names(form: RecommendationForm, agents: Sequence[str]) -> str:
     """Format the beginning of a recommendation: its form and the names of its agents."""
     if form == "recommended":
         return f"Recommended: {', '.join(agents)}"
-    suffix = f" and {len(agents) - MAX_NAMED} more" if len(agents) > MAX_NAMED else ""
-    return f"Candidates: {', '.join(agents[:MAX_NAMED])}{suffix}"
+    return f"Candidates: {list_first_names(agents)}"
+
+
+def list_first_names(names: Sequence[str]) -> str:
+    """List at most `MAX_NAMED` names, and state how many more there are."""
+    suffix = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
+    return ", ".join(names[:MAX_NAMED]) + suffix
 
 
 def _format_recognition(choice: ChoiceFacts) -> str:

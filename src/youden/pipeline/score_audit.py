@@ -20,7 +20,7 @@ from youden.data.folder.csv_tables import to_ranking_rows
 from youden.data.folder.run_files import VERSION
 from youden.data.score_tables import ScoreTable, read_scores
 from youden.pipeline.abilities import LEVEL, Abilities, build_ranking_table, summarize_choice
-from youden.pipeline.recommendation import MAX_NAMED
+from youden.pipeline.recommendation import list_first_names
 from youden.stats.additive.score_means import (
     ScoreMeans,
     count_items_to_separate,
@@ -162,7 +162,7 @@ class Audit:
             sentences.append(f"Split-half reliability over items (Spearman–Brown): {details.reliability:.3f}.")
 
         large_groups = [group for group in details.groups if len(group) > 1]
-        sentences += [f"Not significantly different: {_list_first_names(group)}." for group in large_groups]
+        sentences += [f"Not significantly different: {list_first_names(group)}." for group in large_groups]
 
         if details.constant_pairs:
             sentences.append(_describe_constant_pairs(details.constant_pairs))
@@ -438,12 +438,6 @@ def _find_groups(names: Sequence[str], is_tied: Bools) -> tuple[tuple[str, ...],
     return tuple(groups)
 
 
-def _list_first_names(names: Sequence[str]) -> str:
-    """List at most `MAX_NAMED` names, and state how many more there are."""
-    suffix = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
-    return ", ".join(names[:MAX_NAMED]) + suffix
-
-
 def _recommend_models(best: str | None, choice: ChoiceFacts | None, incomparable: Sequence[str]) -> Recommendation:
     """Recommend the model with a significantly higher mean score than all others.
 
@@ -457,7 +451,7 @@ def _recommend_models(best: str | None, choice: ChoiceFacts | None, incomparable
     Returns the recommendation with its sentence for the user.
     """
     if choice is None:
-        reason = f"too few items in common with the first model to be compared: {_list_first_names(incomparable)}"
+        reason = f"too few items in common with the first model to be compared: {list_first_names(incomparable)}"
         text = f"No recommendation: {reason}. Remove these models, or add scores on common items."
         return Recommendation("none", (), text, reason, decided_by="scores")
 
@@ -471,7 +465,7 @@ def _recommend_models(best: str | None, choice: ChoiceFacts | None, incomparable
         return Recommendation("recommended", choice.agents, text, decided_by="scores")
 
     candidates = (*choice.agents, *choice.candidates)
-    names = _list_first_names(candidates)
+    names = list_first_names(candidates)
     text = f"Candidates: {names} cannot be ruled out as the best ({100 * choice.level:.0f}% confidence)."
     return Recommendation("candidates", candidates, text, decided_by="scores")
 

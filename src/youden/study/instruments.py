@@ -14,9 +14,9 @@ import numpy as np
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import RunFolderError
 from youden.stats.base.metrics import Metric, spearman
-from youden.study.judged_runs import read_ranked_agents
-from youden.text.sentences import format_rank_range, format_with_interval
-from youden.text.tables import Table, format_decimal, make_table
+from youden.study.judged_runs import format_abilities, read_ranked_agents
+from youden.text.sentences import format_with_interval
+from youden.text.tables import Table, make_table
 from youden.types.facts import RankingRow
 
 PREFERRED, INFORMATIVE = "preferred only", "informative only"
@@ -69,14 +69,10 @@ class InstrumentsStudy:
         One ability is from the run that asks for information, the other from the run that asks for preferences. An agent has a
         flag if one of its abilities is significantly above the average, and the other ability is significantly below it.
         """
-        rows = []
-        for agent, row in self.agents.items():
-            cells = [agent]
-            for result in (row.information, row.preference):
-                cells.append(format_decimal(result.ability))
-                cells.append(format_rank_range(result.rank_low, result.rank_high))
-            cells.append(row.flag or "–")
-            rows.append(cells)
+        rows = [
+            [agent, *format_abilities([row.information, row.preference]), row.flag or "–"]
+            for agent, row in self.agents.items()
+        ]
         headings = ["information", "ranks", "preference", "ranks", "flag"]
         return make_table("Two instruments", ["agent"], headings, rows)
 

@@ -6,7 +6,7 @@ If a run has no trials, because it was imported, answers to ordered pairs are co
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Literal
@@ -24,6 +24,8 @@ from youden.protocol.blocks import get_extensions
 from youden.run_keys import Target
 from youden.stats.trials.best_selection import predict_rank_correlation
 from youden.stats.trials.comparisons import Differences
+from youden.text.sentences import format_rank_range
+from youden.text.tables import format_decimal
 from youden.types import MISSING_REASONS, PAIRED, Plan, Scores, Verdicts
 from youden.types.facts import RankingRow
 from youden.types.planning import Split
@@ -83,6 +85,14 @@ class JudgedRun:
 def read_ranked_agents(folder: RunFolder) -> dict[str, RankingRow]:
     """Read the rows of the ranking of a fitted run by agent id, best first, without agents that have no ability."""
     return {row.agent: row for row in folder.read_ranking() if row.ability is not None}
+
+
+def format_abilities(rows: Iterable[RankingRow]) -> list[str]:
+    """Format the ability and the rank interval of an agent in several rankings, as cells of a table."""
+    cells = []
+    for row in rows:
+        cells += [format_decimal(row.ability), format_rank_range(row.rank_low, row.rank_high)]
+    return cells
 
 
 def read_judged_run(folder: RunFolder) -> JudgedRun:

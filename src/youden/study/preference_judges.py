@@ -17,9 +17,9 @@ from youden.stats.base.metrics import Metric
 from youden.stats.judges.cell_agreement import krippendorff_alpha
 from youden.study.agreement import OrderComparison, describe_recommendations
 from youden.study.judge_shifts import correlation
-from youden.study.judged_runs import read_ranked_agents
-from youden.text.sentences import format_rank_range, format_with_interval
-from youden.text.tables import Table, format_decimal, make_table
+from youden.study.judged_runs import format_abilities, read_ranked_agents
+from youden.text.sentences import format_with_interval
+from youden.text.tables import Table, make_table
 from youden.types import Verdicts
 from youden.types.facts import RankingRow
 from youden.types.pool import Bools, Floats, or_none
@@ -85,13 +85,7 @@ class PreferenceJudgesStudy:
         Table
             One row per agent, in the order of `agents`.
         """
-        table_rows = []
-        for agent, results_in_both_runs in self.agents.items():
-            cells = [agent]
-            for result in results_in_both_runs:
-                cells.append(format_decimal(result.ability))
-                cells.append(format_rank_range(result.rank_low, result.rank_high))
-            table_rows.append(cells)
+        table_rows = [[agent, *format_abilities(results)] for agent, results in self.agents.items()]
         headings = [self.runs[0], "ranks", self.runs[1], "ranks"]
         return make_table("Two runs by preference", ["agent"], headings, table_rows)
 

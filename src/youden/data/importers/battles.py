@@ -17,13 +17,13 @@ import numpy as np
 import pandas as pd
 
 from youden.data.importers.column_names import infer_role
+from youden.data.importers.excel_files import read_excel_sheets
 from youden.data.importers.foreign_files import import_error
-from youden.data.importers.table_files import EXCEL, read_rows, read_tables
+from youden.data.importers.table_files import EXCEL, read_rows
 from youden.errors import ImportFormatError
 from youden.text.json_text import check_unique_keys
 from youden.text.number_text import parse_number
 from youden.text.printable import find_name_fault
-from youden.text.replacements import Replacements
 from youden.text.sentences import describe_similar_names, format_count, suggest_name
 from youden.types import MISSING_REASONS, Finding, Plan, Trials, Verdicts
 from youden.types.planning import Split
@@ -43,10 +43,7 @@ _SWAPPED_WINNER = "g2_winner"
 
 _WINNER_FLAGS: Mapping[str, str] = {"winner_model_a": "model_a", "winner_model_b": "model_b", "winner_tie": "tie"}
 """Column of LMArena, with 1 if the battle has this result and 0 otherwise → the winner."""
-_IS_FLAG_SET = {
-    **dict.fromkeys(("1", "1.0", "true"), True),
-    **dict.fromkeys(("0", "0.0", "false", ""), False),
-}
+_FLAGS = {"1": 1.0, "1.0": 1.0, "true": 1.0, "0": 0.0, "0.0": 0.0, "false": 0.0, "": 0.0}
 
 _PREFERENCES: Mapping[str, float] = {
     **dict.fromkeys(("model_a", "a", "model_1", "a>b", "a>>b", "[[a]]"), 1.0),
@@ -270,7 +267,12 @@ def _read_table(path: Path, columns: Mapping[str, str], notes: list[str]) -> pd.
         battles_with_b_first = table.assign(order=1.0, winner=_read_text(rows[_SWAPPED_WINNER]))
         table = pd.concat([battles_with_a_first, battles_with_b_first])
 
-    notes += _describe_repeated_rows(rows, table["item"])
+    n_repeated = int(rows.map(str).duplicated().sum()) if (table["item"] != "").any() else 0
+    if n_repeated:
+        repeated = format_count(n_repeated, "row", "repeats", "repeat")
+        notes.append(
+            f"{repeated} an earlier row in all columns: each counts as a battle; remove rows that were copied by mistake"
+        )
     weights = [str(name) for name in rows if str(name).casefold() in _WEIGHTS and name not in columns.values()]
     if weights:
         notes.append(f"the column {weights[0]} is not used: each battle counts once")
@@ -301,7 +303,7 @@ def _combine_winner_flags(path: Path, rows: pd.DataFrame, columns: Mapping[str, 
 
     winner = pd.Series("", index=rows.index, dtype=object)
     for name in flag_columns:
-        is_set = _read_flags(path, rows[name])
+        is_set = _to_numbers(path, _read_text(rows[name]), _FLAGS, role=name, choices="1 and 0") == 1
         has_two_results = is_set & (winner != "")
         if has_two_results.any():
             row = int(np.flatnonzero(has_two_results)[0]) + 1
@@ -309,20 +311,6 @@ def _combine_winner_flags(path: Path, rows: pd.DataFrame, columns: Mapping[str, 
             raise import_error(path, problem, slug="battles-value")
         winner = winner.mask(is_set, _WINNER_FLAGS[name])
     return rows.assign(winner=winner)
-
-
-def _read_flags(path: Path, column: pd.Series) -> pd.Series[bool]:
-    """Convert a column of flags, which are 1 or 0, to True or False.
-
-    Raises: ImportFormatError [battles-value] if a value is neither 1 nor 0.
-    """
-    texts = _read_text(column)
-    is_set = texts.str.casefold().map(_IS_FLAG_SET)
-    if is_set.isna().any():
-        value = texts[is_set.isna()].iloc[0]
-        problem = f"a value of `{column.name}` is unknown: got {value[:60]!r}. Use 1 and 0."
-        raise import_error(path, problem, slug="battles-value")
-    return is_set.astype(bool)
 
 
 def _select_columns(path: Path, rows: pd.DataFrame, columns: Mapping[str, str], notes: list[str]) -> pd.DataFrame:
@@ -356,22 +344,6 @@ def _select_columns(path: Path, rows: pd.DataFrame, columns: Mapping[str, str], 
     has_order = bool((table["order"] != "").any())
     table["order"] = _to_numbers(path, table["order"], _ORDERS, role="order") if has_order else np.nan
     return table
-
-
-def _describe_repeated_rows(rows: pd.DataFrame, item: pd.Series[str]) -> list[str]:
-    """Describe rows that repeat an earlier row in all columns; without a column of items, such rows are usual.
-
-    item : name of the item of each row; "" if the file names no items
-    """
-    if (item == "").all():
-        return []
-    n_repeated = int(rows.map(str).duplicated().sum())
-    if n_repeated == 0:
-        return []
-    repeated = format_count(n_repeated, "row", "repeats", "repeat")
-    return [
-        f"{repeated} an earlier row in all columns: each counts as a battle; remove rows that were copied by mistake"
-    ]
 
 
 def _describe_possible_items(rows: pd.DataFrame) -> list[str]:
@@ -415,19 +387,6 @@ def _read_rows(path: Path, notes: list[str]) -> pd.DataFrame:
     Raises: ImportFormatError [import-format] if it cannot be read; see `read_rows` for the errors of CSV files.
     """
     suffix = path.suffix.casefold()
-    if suffix in EXCEL:
-        tables = read_tables(path, lambda text, location: notes.append(f"{text} ({location})"), Replacements())
-        sheets = [pd.DataFrame([row for _, row in rows], dtype=object) for _, rows in tables]
-        if not sheets:
-            raise import_error(path, "it has no rows. Pass a file with battles.", slug="import-empty")
-        return pd.concat(sheets)
-    if suffix in (".csv", ".tsv", ".tab"):
-        rows = [row for _, row in read_rows(path, strict=True)]
-        filled_rows = [row for row in rows if any(cell is not None for cell in row.values())]  # without blank lines
-        if not filled_rows:
-            raise import_error(path, "it has no rows. Pass a file with battles.", slug="import-empty")
-        return pd.DataFrame(filled_rows)
-
     try:
         if suffix == ".parquet":
             return pd.read_parquet(path)
@@ -438,7 +397,18 @@ def _read_rows(path: Path, notes: list[str]) -> pd.DataFrame:
             return pd.DataFrame([_parse_json(line) for line in lines if line.strip()])
     except (OSError, ValueError, RecursionError) as error:
         raise _make_unreadable_error(path, str(error)) from error
-    raise _make_unreadable_error(path, f"its suffix is {path.suffix!r}")
+
+    if suffix in EXCEL:
+        sheets = read_excel_sheets(path, lambda text, location: notes.append(f"{text} ({location})"))
+        rows = [row for _, sheet_rows in sheets for _, row in sheet_rows]
+    elif suffix in (".csv", ".tsv", ".tab"):
+        rows = [row for _, row in read_rows(path, strict=True)]
+    else:
+        raise _make_unreadable_error(path, f"its suffix is {path.suffix!r}")
+    frame = pd.DataFrame(rows, dtype=object).dropna(how="all")  # without blank lines
+    if frame.empty:
+        raise import_error(path, "it has no rows. Pass a file with battles.", slug="import-empty")
+    return frame
 
 
 def _make_unreadable_error(path: Path, reason: str) -> ImportFormatError:
@@ -479,7 +449,9 @@ def _compute_preferences(path: Path, table: pd.DataFrame, notes: list[str]) -> p
 
     _check_no_ambiguous_winner(path, table, number)
     winner_or_letter = winner.mask(is_b, "b").mask(is_a, "a")  # the letter in place of the name of a model
-    return _to_numbers(path, winner_or_letter, _PREFERENCES, role="winner")
+    words = ", ".join(filter(None, _PREFERENCES))
+    choices = f"one of: {words}; the name of one of the two models; or numbers from 0 to 1 (or 0% to 100%) in all rows"
+    return _to_numbers(path, winner_or_letter, _PREFERENCES, role="winner", choices=choices)
 
 
 def _parse_preference(text: str) -> float:
@@ -551,20 +523,20 @@ def _check_no_ambiguous_winner(path: Path, table: pd.DataFrame, number: pd.Serie
         raise import_error(path, f"{problem} Use model_a, model_b and tie.", slug="battles-value")
 
 
-def _to_numbers(path: Path, cells: pd.Series[str], numbers: Mapping[str, float], *, role: str) -> pd.Series[float]:
+def _to_numbers(
+    path: Path, cells: pd.Series[str], numbers: Mapping[str, float], *, role: str, choices: str = ""
+) -> pd.Series[float]:
     """Convert the words in a column to numbers; raise ImportFormatError [battles-value] if a word is unknown.
 
     cells : one word per row; upper and lower case are not distinguished
     numbers : number of each word, in lower case
     role : role of the column, for the message
+    choices : what the column may contain, for the message; default: the words
     """
     words = cells.str.strip().str.casefold()
     unknown_words: Sequence[str] = sorted(set(words.unique()) - numbers.keys())
     if unknown_words:
         value = repr(unknown_words[0][:60]) if unknown_words[0] else "an empty cell"
-        choices = ", ".join(filter(None, numbers))
-        if role == "winner":
-            choices += "; the name of one of the two models; or numbers from 0 to 1 (or 0% to 100%) in all rows"
-        problem = f"a value of `{role}` is unknown: got {value}. Use one of: {choices}."
-        raise import_error(path, problem, slug="battles-value")
+        choices = choices or f"one of: {', '.join(filter(None, numbers))}"
+        raise import_error(path, f"a value of `{role}` is unknown: got {value}. Use {choices}.", slug="battles-value")
     return words.map(dict(numbers)).astype(np.float64)

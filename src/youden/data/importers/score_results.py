@@ -77,23 +77,13 @@ def _read_lm_eval_samples(files: list[Path]) -> LocatedRows:
         for location, sample in read_lines(file):
             row: Row = {"model": model, "item": f"{task}/{sample.get('doc_id')}"}
             filter_name = sample.get("filter", "none")
-            for metric in _list_lm_eval_metrics(sample):
-                score = sample.get(metric)
+            # without a list of metrics, all keys with a number count
+            metrics = sample.get("metrics") or [key for key in sample if key != "doc_id"]
+            for metric in metrics if isinstance(metrics, list) else []:
+                score = sample.get(str(metric))
                 if isinstance(score, int | float):
-                    column = _name_score_column(f"{metric},{filter_name}")
-                    row[column] = score
+                    row[_name_score_column(f"{metric},{filter_name}")] = score
             yield location, row
-
-
-def _list_lm_eval_metrics(sample: Row) -> list[str]:
-    """List the keys of a sample of lm-eval that may have the score of a metric: those in its list `metrics`.
-
-    If the sample has no such list, all keys except `doc_id` are returned. The caller uses only those that have a number.
-    """
-    metrics = sample.get("metrics")
-    if not metrics:
-        return [key for key in sample if key != "doc_id"]
-    return [str(metric) for metric in metrics] if isinstance(metrics, list) else []
 
 
 def _read_lm_eval_results(files: list[Path]) -> LocatedRows:
@@ -166,35 +156,21 @@ def _read_mteb(files: list[Path]) -> LocatedRows:
     languages. Files without a main score are skipped.
 
     files : files model_meta.json, one per model; the results of the model are in the other JSON files of the same folder, one
-        per task
-    """
-    for model_file in files:
-        for task_file in sorted(model_file.parent.glob("*.json")):
-            result = read_json(task_file)
-            main_scores = _list_mteb_scores(result, task_file)
-            if main_scores:
-                model = get_nested(read_json(model_file), "name")
-                task = get_nested(result, "task_name")
-                yield str(task_file), {"model": model, "item": task, "score": fmean(main_scores)}
-
-
-def _list_mteb_scores(result: Json, file: Path) -> list[float]:
-    """List the main scores in a result of MTEB, one for each split and subset of the task; empty for another JSON value.
-
-    result : content of a file of MTEB. Its key `scores` has an object: split, such as "test" → list of results, one per subset
-        of the task, such as a language. The result of a subset has the key `main_score`.
-    file : the file, for the error message
+        per task. The key `scores` of a result has an object: split → list of the results of its subsets, which have the key
+        `main_score`.
 
     Raises: ImportFormatError if the results of a split are not a list.
     """
-    main_scores = []
-    results_by_split = get_nested(result, "scores")
-    for _, subset_results in _get_entries(results_by_split):
-        for subset_result in require_list(subset_results, file):
-            main_score = get_nested(subset_result, "main_score")
-            if isinstance(main_score, int | float):
-                main_scores.append(main_score)
-    return main_scores
+    for model_file in files:
+        model = get_nested(read_json(model_file), "name")
+        for task_file in sorted(model_file.parent.glob("*.json")):
+            result = read_json(task_file)
+            splits = [require_list(split, task_file) for _, split in _get_entries(get_nested(result, "scores"))]
+            scores = [get_nested(subset, "main_score") for subset in chain.from_iterable(splits)]
+            main_scores = [score for score in scores if isinstance(score, int | float)]
+            if main_scores:
+                task = get_nested(result, "task_name")
+                yield str(task_file), {"model": model, "item": task, "score": fmean(main_scores)}
 
 
 def _read_swe_bench(files: list[Path]) -> LocatedRows:

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 from youden.data.folder.csv_tables import write_items, write_ranking
+from youden.data.importers.foreign_files import get_nested
 from youden.errors import InputError
 from youden.pipeline.score_audit import Audit
 from youden.report.data.ranking_tables import add_report_columns
@@ -37,16 +38,11 @@ def check_audit_folder(folder: Path) -> None:
 
 def _is_audit_file(path: Path) -> bool:
     """Return whether a file was written by an earlier audit. Such a file is JSON, and contains a signature of youden."""
-    if not path.is_file():
-        return False
     try:
         content = parse_json(path.read_bytes()).value
-    except ValueError:
+    except (OSError, ValueError):
         return False
-    if not isinstance(content, dict):
-        return False
-    signature = str(content.get("signature", ""))
-    return signature.startswith("youden:")
+    return str(get_nested(content, "signature")).startswith("youden:")
 
 
 def write_audit(audit: Audit, folder: Path) -> Path:

@@ -6,6 +6,7 @@ complete table. Scores are in [0, 1], and agents are the models.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import replace
 from math import ceil, factorial
 from typing import NamedTuple
@@ -17,7 +18,7 @@ from scipy.special import ndtri, stdtr, stdtrit
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.base.clusters import ROUNDING, CentredCovariance
 from youden.stats.trials.comparisons import Differences, are_equal, holm, pairwise_differences
-from youden.types.pool import Bools, Floats, Ids, Positions
+from youden.types.pool import Bools, Floats, Ids
 
 _FEW_ITEMS = 3
 """Maximum effective number of items at which a difference has at least the variance by independent residuals.
@@ -456,14 +457,9 @@ def find_smallest_removal(score: Floats, means: ScoreMeans) -> Removal | None:
 
     # the smallest number, by bisection around n
     n_favourable = int((contribution[agent] > 0).sum())  # items that favour the first model
-    low, high = n // 2, min(2 * n, n_favourable)
-    while high - low > 1:
-        midpoint = (low + high) // 2
-        if changes_first_place(midpoint):
-            high = midpoint
-        else:
-            low = midpoint
-    return Removal(candidates[:high], agent) if changes_first_place(high) else None
+    end = min(2 * n, n_favourable)
+    n_removed = bisect_left(range(end), True, lo=n // 2 + 1, key=changes_first_place)
+    return Removal(candidates[:n_removed], agent) if changes_first_place(n_removed) else None
 
 
 def count_items_to_separate(difference: float, std_error: float, n_items: int, *, power: float = 0.8) -> int | None:
@@ -577,23 +573,15 @@ def missingness_p_value(observed: Bools, difficulty: Floats) -> float:
     """
     if observed.all():
         return 1.0
-    n_scores = observed.sum(axis=1)
+    from scipy.stats import chi2_contingency  # takes long to load
+
+    n_scores, n_missing_of_model = observed.sum(axis=1), (~observed).sum(axis=1)
     n_missing_of_item = (~observed).sum(axis=0).astype(np.float64)
     p_values = [
-        _test_equal_missing_rates(n_scores, observed.shape[1]),
+        float(chi2_contingency([n_scores, n_missing_of_model], correction=False).pvalue),
         _test_uncorrelated(n_missing_of_item, difficulty),
     ]
     return float(holm(np.array(p_values)).min())
-
-
-def _test_equal_missing_rates(n_scores: Positions, n_items: int) -> float:
-    """Return the p-value of the χ² test that all models have a score on the same proportion of the items.
-
-    n_scores : int array (n_agents,), number of items with a score of each model
-    """
-    from scipy.stats import chi2_contingency  # takes long to load
-
-    return float(chi2_contingency([n_scores, n_items - n_scores], correction=False).pvalue)
 
 
 def _test_uncorrelated(n_missing: Floats, difficulty: Floats) -> float:

@@ -34,7 +34,7 @@ _EQUAL_ABILITY_ITEMS = 12
 With more items, this minimum decreases. The number was chosen by the exact error rates for two equal agents with 6 to 30 items,
 and by the coverage for 5 agents and 30 items."""
 _MAX_CELLS_PER_CHUNK = 2_000_000
-"""Maximum size of a matrix of agents × items."""
+"""Maximum size of a matrix of trials × agents, unless one item has more trials."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,17 +156,18 @@ def fit_preferences(
     is_free = leverage < 1 - _EXACT_FIT
     adjusted = np.where(is_free, residual, 1.0) / np.sqrt(np.where(is_free, 1 - leverage, 1.0))
 
-    # number of trials of each observed cell (agent, item)
+    # number of trials of each cell (agent, item), a sparse array (n_agents, n_items)
     n_items = int(item.max(initial=-1)) + 1
-    agents = np.append(first, second).astype(np.int64)
-    n_trials = np.bincount(agents, minlength=n_agents)
-    cell, cell_size = np.unique(agents * n_items + np.tile(item, 2), return_counts=True)
-    agent_of_cell = cell // max(n_items, 1)
+    cell_size = abs(design[:, :n_agents]).T @ _make_item_indicators(item)
+    n_trials = cell_size.sum(axis=1).astype(np.int64)
+    n_items_of_agent = cell_size.count_nonzero(axis=1)
     total = np.maximum(n_trials, 1).astype(np.float64)
 
+    # sets of agents that trials link: each trial counts as an item that only its two agents share
+    agent, trial = np.append(first, second).astype(np.int64), np.tile(np.arange(len(value)), 2)
+    component = agent_components(agent, trial, n_agents=n_agents, n_items=len(value))
+
     # effective numbers of items of the abilities and, last, of the position effect
-    component = _find_linked_sets(first, second, n_agents)
-    n_items_of_agent = np.bincount(agent_of_cell, minlength=n_agents)
     n_effective_items = _count_effective_items(design, item, _centre_abilities(inverse, n_trials, component))
     n_effective_items[:n_agents] = np.minimum(n_effective_items[:n_agents], n_items_of_agent)
     n_effective_of_agent = n_effective_items[:n_agents]
@@ -177,7 +178,7 @@ def fit_preferences(
     residual_df = len(value) - leverage.sum()
     max_df = min(residual_df, (n_agents_with_trials - 1) * (n_items - 1))
 
-    share_squares = np.bincount(agent_of_cell, cell_size.astype(np.float64) ** 2, n_agents) / total**2
+    share_squares = cell_size.power(2).sum(axis=1) / total**2
     influence_chunks = partial(_iter_influence, design, item, adjusted, inverse)
     estimate = covariance_of_chunks(
         ((chunk.influence, chunk.weight / total[:, None]) for chunk in influence_chunks()),
@@ -218,14 +219,9 @@ def _iter_influence(
     inverse : float array (n_agents + 1, n_agents + 1), pseudo-inverse P of the normal matrix
     """
     n_agents = len(inverse) - 1
-    n_items = int(item.max(initial=-1)) + 1
-    items_per_chunk = max(1, _MAX_CELLS_PER_CHUNK // (n_agents + 1))
-    for first_item in range(0, n_items, items_per_chunk):
-        end_item = min(first_item + items_per_chunk, n_items)
-        trials = slice(*np.searchsorted(item, [first_item, end_item]))  # trials are sorted by item
+    for trials in _divide_between_items(item, n_estimates=len(inverse)):
         chunk_design = design[trials]
-        item_in_chunk = item[trials] - first_item
-        is_on_item = _make_item_indicators(item_in_chunk, end_item - first_item)  # (n_chunk_trials, n_chunk_items)
+        is_on_item = _make_item_indicators(item[trials] - item[trials.start])
 
         # the influence of an item on the estimates is P·Σ x·residual over its trials
         weighted_design = chunk_design.multiply(adjusted_residual[trials, None])
@@ -240,11 +236,9 @@ def _iter_influence(
         yield InfluenceChunk(ability_influence, direct_influence=ability_influence, weight=n_trials[:n_agents])
 
 
-def _make_item_indicators(item: Ids | Positions, n_items: int) -> csr_array:
-    """Make a sparse array (n_trials, n_items) that is 1 for the item of each trial; item : int array (n_trials,)."""
-    n_trials = len(item)
-    entries = np.ones(n_trials), (np.arange(n_trials), item)
-    return coo_array(entries, shape=(n_trials, n_items)).tocsr()
+def _make_item_indicators(item: Ids | Positions) -> csr_array:
+    """Make a sparse array (n_trials, n_items) that is 1 for the item of each trial; `item` has no gaps."""
+    return csr_array((np.ones(len(item)), (np.arange(len(item)), item)))
 
 
 _POSITION_METHOD = "position effect, residuals by item, HC2, Student t"
@@ -305,26 +299,6 @@ def _compute_leverages(first: Ids | Positions, second: Ids | Positions, inverse:
     return np.asarray(squares + 2 * products)
 
 
-def _find_linked_sets(first: Ids | Positions, second: Ids | Positions, n_agents: int) -> Ids:
-    """Find the sets of agents that trials link, directly or through other agents.
-
-    For example, trials of A against B and of B against C link A, B and C.
-
-    first, second : int arrays (n_trials,), positions of the two agents of each trial
-
-    Returns the number of each agent's set, int32 array (n_agents,); −1 for an agent without a trial.
-    """
-    # the different pairs of agents that were compared, as codes first · n_agents + second
-    pair_codes = np.unique(first.astype(np.int64) * n_agents + second)
-    first_of_pair, second_of_pair = np.divmod(pair_codes, n_agents)
-
-    # `agent_components` links the agents that share an item. Here, each pair is passed as an item that only its two agents share.
-    n_pairs = len(pair_codes)
-    agent = np.append(first_of_pair, second_of_pair)
-    pair_of_agent = np.tile(np.arange(n_pairs), 2)
-    return agent_components(agent, pair_of_agent, n_agents=n_agents, n_items=n_pairs)
-
-
 def _centre_abilities(inverse: Floats, n_trials: Positions, component: Ids) -> Floats:
     """Change a pseudo-inverse P so that the abilities computed from it are relative to the mean ability of all linked agents.
 
@@ -362,9 +336,8 @@ def _count_effective_items(design: csr_array, item: Ids | Positions, inverse: Fl
     Returns float array (n_agents + 1,), for the abilities and, last, the position effect; 0 for an estimate that no trial
     influences.
     """
-    trials_per_chunk = max(1, _MAX_CELLS_PER_CHUNK // len(inverse))
     weight_sum, squared_weight_sum = np.zeros((2, len(inverse)))
-    for trials in _divide_between_items(item, trials_per_chunk):
+    for trials in _divide_between_items(item, n_estimates=len(inverse)):
         squared_influence = (design[trials] @ inverse.T) ** 2  # (n_chunk_trials, n_agents + 1)
         first_trial_of_item = _find_first_positions(item[trials])
         item_weight = np.add.reduceat(squared_influence, first_trial_of_item)  # sums over the trials of each item
@@ -375,15 +348,16 @@ def _count_effective_items(design: csr_array, item: Ids | Positions, inverse: Fl
     return np.divide(weight_sum**2, squared_weight_sum, out=zeros, where=squared_weight_sum > 0)
 
 
-def _divide_between_items(item: Ids | Positions, trials_per_chunk: int) -> list[slice]:
+def _divide_between_items(item: Ids | Positions, *, n_estimates: int) -> list[slice]:
     """Divide trials, sorted by item, into chunks that limit memory; all trials of an item are in one chunk.
 
-    An item belongs to the chunk of its first trial, so that a chunk may be larger than `trials_per_chunk`. For example, with 2
-    trials per chunk, trials on the items 0, 0, 1, 2, 2 are divided into the slices 0:2 and 2:5.
+    An item belongs to the chunk of its first trial, so that a matrix of the trials of a chunk × `n_estimates` may have more than
+    `_MAX_CELLS_PER_CHUNK` cells. For example, with 2 trials per chunk, trials on the items 0, 0, 1, 2, 2 are divided into the
+    slices 0:2 and 2:5.
 
     item : int array (n_trials,), item of each trial, in ascending order
-    trials_per_chunk : approximate number of trials of a chunk
     """
+    trials_per_chunk = max(1, _MAX_CELLS_PER_CHUNK // n_estimates)
     first_trials = _find_first_positions(item)  # the first trial of each item
     chunk_of_item = first_trials // trials_per_chunk
     is_first_item_of_chunk = np.diff(chunk_of_item, prepend=-1) > 0

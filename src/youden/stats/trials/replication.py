@@ -254,11 +254,10 @@ def estimate_self_consistency(
     has_interval = (n_shown > 1) & (n_paired > 0) & (n_independent > 0)
 
     # the clustered covariance times n/(n − 1), plus the variance of effects that no item has shown yet
-    sums = _sum_influence(influence, agent, (item, other_item), (n_agents, n_items))
+    by_item, clustered = _cluster_by_item(influence, agent, (item, other_item), (n_agents, n_items))
     scale = np.sqrt(np.where(has_interval, n_shown / np.maximum(n_shown - 1, 1), np.nan))
-    unseen_square = unseen_effect_square(sums.by_item * n_shown[:, None], n_or_1)
-    unseen_variance = UNSEEN_CLUSTERS * unseen_square / n_or_1**2
-    covariance = sums.compute_covariance() * np.outer(scale, scale) + np.diag(unseen_variance)
+    unseen_variance = UNSEEN_CLUSTERS * unseen_effect_square(by_item * n_shown[:, None], n_or_1) / n_or_1**2
+    covariance = clustered * np.outer(scale, scale) + np.diag(unseen_variance)
 
     min_std_error = _MIN_DIFFERENT_ITEMS * np.nan_to_num(fpr) / n_or_1
     covariance = _replace_variances(covariance, np.maximum(covariance.diagonal(), min_std_error**2))
@@ -269,7 +268,7 @@ def estimate_self_consistency(
         n_paired=n_paired,
         n_independent=n_independent,
         n_items=n_shown,
-        covariance=CentredCovariance(covariance, np.where(has_interval, sums.compute_df(n_shown), np.nan)),
+        covariance=CentredCovariance(covariance, np.where(has_interval, _compute_df(by_item, n_shown), np.nan)),
     )
 
 
@@ -290,68 +289,40 @@ def _average_selected_answers(
     return mean, n_trials
 
 
-class _InfluenceSums(NamedTuple):
-    """Sums of the influence of trials on J, for each agent.
+def _compute_df(influence: Floats, n_shown: Positions) -> Floats:
+    """Compute the degrees of freedom of each agent's J, which are few if few items determine J: float array (n_agents,).
 
-    Attributes
-    ----------
-    by_item : float array (n_agents, n_items)
-        S, sums over all trials that show an item.
-    paired_by_item : csr_array (n_agents, n_items)
-        A, sums over the paired trials (two responses to one item) of an item.
-    by_item_pair : csr_array (n_agents, n_items²)
-        D, sums over the independent trials (responses to two different items) that show the same two items.
+    influence : float array (n_agents, n_items), sums S of the influence of an item's trials
+    n_shown : int array (n_agents,), number of items of each agent
     """
-
-    by_item: Floats
-    paired_by_item: csr_array
-    by_item_pair: csr_array
-
-    def compute_covariance(self) -> Floats:
-        """Compute the covariance of J, clustered by the items of the trials, without the factor n/(n − 1) for n items.
-
-        The covariance is S·Sᵀ − D·Dᵀ, with the sums S by item, and the sums D of independent trials by pair of items. Each of
-        these trials is in the sums S of both items, so that S·Sᵀ contains D·Dᵀ twice. A variance is at least that of A·Aᵀ + D·Dᵀ,
-        with the sums A of paired trials by item. This minimum treats pairs of items as independent clusters.
-
-        Returns a float array (n_agents, n_agents).
-        """
-        item_pair_products = self.by_item_pair @ self.by_item_pair.T
-        covariance = self.by_item @ self.by_item.T - item_pair_products.toarray()
-
-        paired_products = self.paired_by_item @ self.paired_by_item.T
-        min_variance = (paired_products + item_pair_products).diagonal()
-        return _replace_variances(covariance, np.maximum(covariance.diagonal(), min_variance))
-
-    def compute_df(self, n_shown: Positions) -> Floats:
-        """Compute the degrees of freedom of each agent's J, which are few if few items determine J: float array (n_agents,).
-
-        n_shown : int array (n_agents,), number of items of each agent
-        """
-        squares = np.square(self.by_item)
-        fourth_powers = np.square(squares).sum(axis=1)
-        has_influence = np.abs(self.by_item).max(axis=1, initial=0) > ROUNDING
-        no_limit = np.full(len(squares), np.inf)
-        n_effective = np.divide(np.square(squares.sum(axis=1)), fourth_powers, out=no_limit, where=has_influence)
-        return np.asarray(np.minimum(np.maximum(2 * (n_effective - 2), 2), n_shown - 1.0))
+    squares = np.square(influence)
+    fourth_powers = np.square(squares).sum(axis=1)
+    has_influence = np.abs(influence).max(axis=1, initial=0) > ROUNDING
+    no_limit = np.full(len(squares), np.inf)
+    n_effective = np.divide(np.square(squares.sum(axis=1)), fourth_powers, out=no_limit, where=has_influence)
+    return np.asarray(np.minimum(np.maximum(2 * (n_effective - 2), 2), n_shown - 1.0))
 
 
-def _sum_influence(
+def _cluster_by_item(
     influence: Floats, agent: Ids | Positions, items: tuple[Ids | Positions, Ids | Positions], shape: tuple[int, int]
-) -> _InfluenceSums:
-    """Sum the influence of trials on J by item, and by pair of items, for each agent.
+) -> tuple[Floats, Floats]:
+    """Sum the influence of trials on J by item, and compute the covariance of J that is clustered by the items of the trials.
 
-    J is an agent's true-positive minus false-positive rate, from trials that compare two responses of the agent. The influence
-    of a trial is its contribution to the error of J.
+    The covariance is S·Sᵀ − D·Dᵀ, with the sums S by item, and the sums D of independent trials by pair of items. Each of
+    these trials is in the sums S of both items, so that S·Sᵀ contains D·Dᵀ twice. A variance is at least that of A·Aᵀ + D·Dᵀ,
+    with the sums A of paired trials by item. This minimum treats pairs of items as independent clusters.
 
-    influence, agent : arrays (n_trials,), influence and agent of each trial
+    influence, agent : arrays (n_trials,), influence of each trial, its contribution to the error of J, and its agent
     items : int arrays (n_trials,), items of both responses of a trial; the second one is −1 for a paired trial
     shape : numbers of agents and of items
+
+    Returns S, float array (n_agents, n_items), and the covariance, float array (n_agents, n_agents), without the factor n/(n − 1)
+    for n items.
     """
     first_item, second_item = items
     n_agents, n_items = shape
     is_paired = second_item < 0
-    paired_by_item = _sum_by_cell(influence[is_paired], agent[is_paired], first_item[is_paired], shape)
+    paired_sums = _sum_by_cell(influence[is_paired], agent[is_paired], first_item[is_paired], shape)
 
     # an independent trial counts for both of its items, and once for the pair of items
     influence, agent = influence[~is_paired], agent[~is_paired]
@@ -359,10 +330,13 @@ def _sum_influence(
     low_sums = _sum_by_cell(influence, agent, low_item, shape)
     high_sums = _sum_by_cell(influence, agent, high_item, shape)
     item_pair = low_item * np.int64(n_items) + high_item
-    by_item_pair = _sum_by_cell(influence, agent, item_pair, (n_agents, n_items**2))
+    pair_sums = _sum_by_cell(influence, agent, item_pair, (n_agents, n_items**2))
 
-    by_item = (paired_by_item + (low_sums + high_sums)).toarray()
-    return _InfluenceSums(by_item, paired_by_item, by_item_pair)
+    by_item = (paired_sums + (low_sums + high_sums)).toarray()
+    pair_products = pair_sums @ pair_sums.T
+    covariance = by_item @ by_item.T - pair_products.toarray()
+    min_variance = (paired_sums @ paired_sums.T + pair_products).diagonal()
+    return by_item, _replace_variances(covariance, np.maximum(covariance.diagonal(), min_variance))
 
 
 def _sum_by_cell(value: Floats, row: Ids | Positions, column: Ids | Positions, shape: tuple[int, int]) -> csr_array:
