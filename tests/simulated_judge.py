@@ -11,6 +11,7 @@ import random
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from os import PathLike
 from pathlib import Path
 from typing import NamedTuple
 
@@ -79,13 +80,13 @@ class SimulatedJudge:
         return random.Random(f"{self.seed} {[response.text for response in responses]}").random()
 
 
-def read_cost(run: str | Path) -> float:
+def read_cost(run: str | PathLike[str]) -> float:
     """Return the cost in USD that a fitted run states."""
     calls = json.loads((Path(run) / "fit.json").read_text(encoding="utf-8"))["calls"]
     return float(calls["usd"])
 
 
-def read_abilities(run: str | Path) -> dict[str, float]:
+def read_abilities(run: str | PathLike[str]) -> dict[str, float]:
     """Return the ability of each agent of a fitted run, best first."""
     ranking = pd.read_csv(Path(run) / "ranking.csv")
     return dict(zip(ranking["agent"], ranking["ability"], strict=True))

@@ -82,8 +82,8 @@ def test_five_seeds_give_no_significant_difference_of_the_wrong_sign(youden: You
         for seed in range(5):
             server.script = SimulatedJudge(ABILITY, seed=seed)
             judge = wire_judge(server.url, price=PRICE, model=f"judge-{seed}")
-            settings = {"calls": 500, "seed": seed, "out": f"runs/{seed}", "progress": False}
-            run = yd.run(responses, judge=judge, max_cost=1, **settings)
+            out = f"runs/{seed}"
+            run = yd.run(responses, judge=judge, max_cost=1, calls=500, seed=seed, out=out, progress=False)
             assert count_wrong_signs(run.differences, ABILITY) == 0
             assert MODELS[-1] in run.recommendation.agents or run.recommendation.form == "none"
             n_significant += int(run.differences["significantly_better"].sum())
