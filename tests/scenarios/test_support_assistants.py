@@ -59,7 +59,7 @@ def test_an_engineer_chooses_an_assistant_and_gates_its_next_versions(youden: Yo
         budget = ("run", "tickets.yaml", "--calls", "200/agent", "--json")
         assert youden(*budget, "--max-cost", "0.2").code == 1
         assert 0.15 < server.bill.usd(PRICE) <= 0.2
-        assert plan["calls_within_max_cost"] == pytest.approx(server.n_requests, rel=0.05)
+        assert plan["calls_within_max_cost"] == pytest.approx(server.n_requests, rel=0.1)
         result = youden(*budget).said
         assert (result["recommendation"]["form"], result["recommendation"]["agents"]) == ("recommended", ["iris"])
         assert read_cost("runs/tickets") == pytest.approx(server.bill.usd(PRICE))
