@@ -356,7 +356,7 @@ def test_order_effects_and_judge_names_are_escaped(
     ended = youden("calibrate", "notes", "--judge", "odd.yaml")
     assert "[red]x" in ended.out
     assert "\x1b" not in ended.out + ended.err
-    assert "It has a position bias: 100% of pairs get another answer" in ended.out
+    assert "It has a position bias: 100% of pairs get another answer in the other order. Both orders" in ended.out
 
 
 @pytest.mark.parametrize(

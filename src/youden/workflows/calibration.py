@@ -393,11 +393,12 @@ def _describe_faults(measures: Measures) -> list[str]:
     longer_first = measures.longer_first  # change of the yes rate if the longer text comes first
     depends_on_longer_first = longer_first.low > 0 or longer_first.high < 0
     if depends_on_longer_first or measures.position_bias.low > 0:
-        faults.append(
-            f"It has a position bias: {measures.order_flips.value:.0%} of pairs get another answer in the other order, and "
-            f"the yes rate changes by {longer_first.value:+.2f} if the longer text is first. Both orders and symmetric "
-            "scores, the defaults, average this out."
+        fault = (
+            f"It has a position bias: {measures.order_flips.value:.0%} of pairs get another answer in the other order"
         )
+        if not math.isnan(longer_first.value):  # NaN if the two texts of each pair have the same length
+            fault += f", and the yes rate changes by {longer_first.value:+.2f} if the longer text is first"
+        faults.append(f"{fault}. Both orders and symmetric scores, the defaults, average this out.")
 
     open_paths = measures.open_paths
     if open_paths.low > MAX_OPEN_PATHS:
