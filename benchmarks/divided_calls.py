@@ -8,8 +8,8 @@ on the skills of both agents (SD .5) and the ease of the item (SD .7). Intervals
 `rmse` and `half_width` are those of the abilities, `covered` is the coverage of the 95 % intervals, and `result` is the share of
 runs with a recommendation or candidates. Each figure has its standard error over runs.
 
-`python benchmarks/divided_calls.py [--runs 200] [--pool 12x80] [--percents 5 20] [--rates 0.02/0 0.2/0.05] [--smoke] [--out FILE]`
-prints JSON. Run number n has seed n.
+`python benchmarks/divided_calls.py [--runs 100] [--pool 12x80] [--percents 5 20] [--rates 0.02/0 0.2/0.05] [--smoke]
+[--out FILE]` prints JSON. Run number n has seed n.
 """
 
 from __future__ import annotations
@@ -115,17 +115,17 @@ def summarize(rows: list[dict[str, float]]) -> dict[str, list[float]]:
     summary = {}
     for name in rows[0]:
         values = np.array([row[name] for row in rows])
-        mean, std_error = float(values.mean()), float(values.std() / np.sqrt(len(rows)))
-        if name == "square":
-            rmse = float(np.sqrt(mean))
-            name, mean, std_error = "rmse", rmse, std_error / (2 * rmse)
-        summary[name] = [round(mean, 4), round(std_error, 4)]
-    return summary
+        summary[name] = [float(values.mean()), float(values.std() / np.sqrt(len(rows)))]
+
+    mean_square, std_error = summary.pop("square")
+    rmse = float(np.sqrt(mean_square))
+    summary["rmse"] = [rmse, std_error / (2 * rmse)]
+    return {name: [round(value, 4) for value in figures] for name, figures in summary.items()}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", type=int, default=200)
+    parser.add_argument("--runs", type=int, default=100)
     parser.add_argument("--pool", default="12x80", help="numbers of agents and of items")
     parser.add_argument("--percents", type=float, nargs="+", default=(5.0, 20.0))
     parser.add_argument("--rates", nargs="+", default=RATES)

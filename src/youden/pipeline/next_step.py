@@ -105,9 +105,12 @@ def format_next_step(folder: RunFolder, facts: RunFacts, *, usd_per_call: float 
     if plan.rounds is not None:
         return _format_next_search(folder, plan)
     division = find_call_division(plan, facts)
-    if division is not None and division.n_calls_to_balance:
-        return _format_balance(folder, division, usd_per_call=usd_per_call)
-    return _format_separation(folder, plan, pair, usd_per_call=usd_per_call)
+    # at least a tenth of the present calls, as in other next steps
+    if division is not None and 10 * division.n_calls_to_balance >= len(plan):
+        next_step = _format_balance(folder, division, usd_per_call=usd_per_call)
+    else:
+        next_step = _format_separation(folder, plan, pair, usd_per_call=usd_per_call)
+    return next_step
 
 
 def _format_next_search(folder: RunFolder, plan: Plan) -> str:

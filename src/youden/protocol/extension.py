@@ -707,7 +707,7 @@ class _PlanExtender:
             note += ", because no paired calls of all agents are left"
         elif n_requested - len(paired) >= self.get_max_block_size(scored):
             note += f" of {n_requested:,}, because no more are left"
-        if independent is not None:
+        if independent is not None and len(paired):
             note += (
                 "; divided so that the forecast variance of the abilities is smallest, because a large part of it is due to the "
                 "false-positive rates"
