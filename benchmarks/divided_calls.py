@@ -24,7 +24,7 @@ from results import print_results
 from youden import make_plan
 from youden.engines.trial_blocks import TrialsByItem
 from youden.pipeline.abilities import Abilities, EstimationRequest
-from youden.pipeline.call_division import MIN_RATE_SHARE, CallDivision
+from youden.pipeline.call_division import CallDivision, has_dominant_rates
 from youden.pipeline.ranking import estimate_or_fit
 from youden.protocol.extension import add_calls
 from youden.types import INDEPENDENT, PAIRED, Plan, Pool, Verdicts
@@ -81,7 +81,8 @@ def divide(plan: Plan, abilities: Abilities, calls: int) -> int | None:
     rate_share = float((abilities.rate_variance / variance).mean())
     n_independent = int((plan.trial_type == INDEPENDENT).sum())
     division = CallDivision(rate_share, plan.n_agents, len(plan) - n_independent, n_independent)
-    return division.count_independent(calls) if rate_share > MIN_RATE_SHARE else None
+    is_divided = has_dominant_rates(rate_share, abilities.rates.pooled)
+    return division.count_independent(calls) if is_divided else None
 
 
 def measure_run(pool: Pool, percent: float, mean: float, sd: float, *, seed: int) -> dict[str, dict[str, float]]:

@@ -17,7 +17,9 @@ from youden.types import Plan
 from youden.types.facts import RunFacts
 
 MIN_RATE_SHARE = 0.5
-"""Fraction of the variance of an ability that the rates must account for before more trials than the default estimate them."""
+"""Fraction of the variance of an ability that the rates must exceed before more trials than the default estimate them."""
+MIN_FPR = 0.05
+"""Pooled false-positive rate that a run must also exceed. Below it, the fraction can be large by chance in a small run."""
 
 
 class CallDivision(NamedTuple):
@@ -75,22 +77,30 @@ class CallDivision(NamedTuple):
         return sqrt(paired_variance + rate_variance)
 
 
+def has_dominant_rates(rate_share: float, fpr: float) -> bool:
+    """Return whether the false-positive rates have so much of the variance of an ability that the default does not fit.
+
+    rate_share : mean fraction of the variance of an ability that is due to its false-positive rate
+    fpr : pooled false-positive rate
+    """
+    return rate_share > MIN_RATE_SHARE and fpr > MIN_FPR
+
+
 def find_call_division(plan: Plan, facts: RunFacts) -> CallDivision | None:
     """Return the division of further calls of a run; None if it is the default division.
 
-    It is the default division if the rates account for at most `MIN_RATE_SHARE` of the variance of an ability, and no earlier
-    extension was divided in another way. The same holds if the plan fixes the number of independent trials, or if calls cost
-    nothing.
+    It is the default division unless the rates are dominant (`has_dominant_rates`), or an earlier extension was divided in
+    another way. It is also the default division if the plan fixes the number of independent trials, or if calls cost nothing.
 
     plan : plan of the run, with or without its trials
     facts : facts about its fit
     """
-    if facts.calls is None or facts.rates is None or facts.rates.variance_share is None:
+    if facts.calls is None or facts.fpr is None or facts.rates is None or facts.rates.variance_share is None:
         return None
     if has_free_calls(plan) or not has_default_independent_count(plan):
         return None
 
     was_divided = any(step.independent for step in get_extensions(plan).steps)
-    if facts.rates.variance_share <= MIN_RATE_SHARE and not was_divided:
+    if not was_divided and not has_dominant_rates(facts.rates.variance_share, facts.fpr):
         return None
     return CallDivision(facts.rates.variance_share, plan.n_agents, facts.calls.n_paired, facts.calls.n_independent)
