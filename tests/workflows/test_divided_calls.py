@@ -17,7 +17,7 @@ from wire_server import Reply, WireServer, draw, same_item
 from youden import make_plan
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import write_pool
-from youden.pipeline.call_division import CallDivision
+from youden.pipeline.call_division import CallDivision, has_dominant_rates
 from youden.protocol.extension import add_calls
 from youden.protocol.pooled_trials import count_independent
 from youden.types import INDEPENDENT
@@ -100,6 +100,13 @@ def test_the_division_makes_the_share_of_the_calls_that_of_the_variance(n_focus:
     rate_variance, paired_variance = 0.7 * 300 / n_independent_after, 0.3 * 2700 / n_paired_after
     fraction = n_independent_after / (n_paired_after + n_independent_after)
     assert rate_variance / (rate_variance + paired_variance) == pytest.approx(fraction, abs=0.01)
+
+
+@pytest.mark.parametrize(("rate_share", "fpr", "expected"), [(0.6, 0.2, True), (0.4, 0.2, False), (0.6, 0.02, False)])
+def test_only_high_rates_with_most_of_the_variance_change_the_division(
+    rate_share: float, fpr: float, expected: bool
+) -> None:
+    assert has_dominant_rates(rate_share, fpr) == expected
 
 
 def test_few_calls_are_independent_except_for_two_blocks() -> None:
