@@ -227,7 +227,7 @@ def _with_division(step: ExtensionStep, folder: RunFolder) -> ExtensionStep:
     step : the extension, without this number
     folder : folder of the run that is extended
     """
-    if step.kind != "calls" or step.calls is None:
+    if step.calls is None or step.kind != "calls" or not folder.has("fit.json"):
         return step
     division = find_call_division(folder.read_plan_without_trials(), folder.read_facts())
     if division is None:
