@@ -22,7 +22,7 @@ from cyclic import make_difference_matrix, make_empty_pool
 from recorded import DOMAINS, SHARED, read_rates
 from youden import make_plan
 from youden.engines.trial_blocks import TrialsByItem
-from youden.pipeline.abilities import EstimationRequest, agent_differences, summarize_choice
+from youden.pipeline.abilities import Abilities, EstimationRequest, agent_differences, summarize_choice
 from youden.pipeline.ranking import estimate_or_fit
 from youden.pipeline.recommendation import assess_signal, measure_judge_rates, recommend
 from youden.pipeline.text_length import MAX_SHARE, follows_length, length_correlation
@@ -128,11 +128,16 @@ def find_recommendation(plan: Plan, answer: Floats) -> tuple[str, Floats]:
     verdicts = Verdicts(plan, answer, np.rint(answer), np.zeros(len(plan), dtype=np.int8), {"name": "simulated"})
     trials = TrialsByItem.from_verdicts(verdicts)
     abilities = estimate_or_fit(trials, EstimationRequest())
+    return find_result(trials, abilities, plan.agent_ids), abilities.ability
+
+
+def find_result(trials: TrialsByItem, abilities: Abilities, agent_ids: tuple[str, ...]) -> str:
+    """Return the form of the recommendation from summed answers and the abilities that follow from them."""
     signal = assess_signal(measure_judge_rates(trials), abilities)
     if not (signal.discriminates and signal.separates_agents):
-        return "none", abilities.ability
-    choice = summarize_choice(abilities, plan.agent_ids, differences=agent_differences(abilities))
-    return recommend(choice, signal).form, abilities.ability
+        return "none"
+    choice = summarize_choice(abilities, agent_ids, differences=agent_differences(abilities))
+    return recommend(choice, signal).form
 
 
 def proportion_with_error(outcomes: list[bool]) -> list[float]:

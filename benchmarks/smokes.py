@@ -39,6 +39,7 @@ stats_baselines.py --smoke
 uncertainty.py --smoke
 own_rates.py --smoke
 own_rates_decisions.py --smoke
+divided_calls.py --smoke
 estimators.py --smoke
 preferences.py --smoke
 large_pools.py 40 40

@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from youden.data.folder.run_folder import RunFolder
+from youden.pipeline.call_division import CallDivision, find_call_division
 from youden.pipeline.precision import format_cost, read_variance_components
 from youden.pipeline.rounds import STOP_MESSAGES
 from youden.protocol.blocks import get_extensions
@@ -59,8 +60,9 @@ def format_next_step(folder: RunFolder, facts: RunFacts, *, usd_per_call: float 
     Returns
     -------
     str
-        Approximate number of calls or items, their price, and the command that adds them. In the following cases, the text has
-        no number and no price:
+        Approximate number of calls or items, their price, and the command that adds them. If most of the variance of an
+        ability is due to the false-positive rates, these are calls that mainly estimate the rates, with the half-width that
+        they are expected to give. In the following cases, the text has no number and no price:
 
         - an unfinished extension: the command that finishes it, because no other extension can begin before;
         - answers that follow the position of the responses: an instruction to use another judge;
@@ -101,7 +103,13 @@ def format_next_step(folder: RunFolder, facts: RunFacts, *, usd_per_call: float 
         return f"to separate {names}, run a pool with more items under another name; self-trials cannot be extended"
     if plan.rounds is not None:
         return _format_next_search(folder, plan)
-    return _format_separation(folder, plan, pair, usd_per_call=usd_per_call)
+    division = find_call_division(plan, facts)
+    # at least a tenth of the present calls, as in other next steps
+    if division is not None and 10 * division.n_calls_to_balance >= len(plan):
+        next_step = _format_balance(folder, division, usd_per_call=usd_per_call)
+    else:
+        next_step = _format_separation(folder, plan, pair, usd_per_call=usd_per_call)
+    return next_step
 
 
 def _format_next_search(folder: RunFolder, plan: Plan) -> str:
@@ -118,6 +126,27 @@ def _format_next_search(folder: RunFolder, plan: Plan) -> str:
     if STOP_MESSAGES["items"] in stop_note:
         return "for narrower intervals, run a pool with more items under another name"
     return f"`{command} --calls N --out NEW` makes a longer search; with the same store, stored answers are reused"
+
+
+def _format_balance(folder: RunFolder, division: CallDivision, *, usd_per_call: float | None) -> str:
+    """Format how many more calls would divide the calls of a run best, with the half-width that they are expected to give.
+
+    division : division of the further calls, if most of the variance of an ability is due to the false-positive rates
+    usd_per_call : price of a call in USD; the text has no price if it is None or 0
+    """
+    n_calls = division.n_calls_to_balance
+    n_independent = division.count_independent(n_calls)
+    half_widths_of_agents = [
+        (row.high - row.low) / 2 for row in folder.read_ranking() if row.low is not None and row.high is not None
+    ]
+    half_width = float(np.mean(half_widths_of_agents))
+    new_half_width = half_width * division.forecast_width_ratio(n_calls)
+    command = format_command(["youden", "extend", "calls", str(folder.path), str(n_calls)])
+    return (
+        f"the false-positive rates account for {division.rate_share:.0%} of the variance of an ability; about {n_calls:,} more "
+        f"calls{format_cost(n_calls, usd_per_call)}, {n_independent:,} of them to estimate these rates, would narrow the average "
+        f"agent's 95% interval from ± {half_width:.3f} to about ± {new_half_width:.3f}: `{command}`"
+    )
 
 
 def _format_separation(folder: RunFolder, plan: Plan, pair: Sequence[str], *, usd_per_call: float | None) -> str:

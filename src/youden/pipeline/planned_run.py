@@ -346,7 +346,14 @@ def _extend_plan(plan: Plan, steps: Sequence[ExtensionStep], pools: Sequence[Poo
             plan = extend(plan, pool, calls=step.calls)
         elif step.calls is not None:
             focus = tuple(_find_agent_position(agent, plan) for agent in step.focus)
-            plan = add_calls(plan, calls=step.calls, focus=focus, top=step.top, max_regret=step.max_regret)
+            plan = add_calls(
+                plan,
+                calls=step.calls,
+                independent=step.independent,
+                focus=focus,
+                top=step.top,
+                max_regret=step.max_regret,
+            )
     return plan
 
 
@@ -491,8 +498,14 @@ def _is_same_step(planned: Extended, requested: ExtensionStep, pool: Pool, plan:
     if (planned.kind, planned.pool) != (requested.kind, pool.digest):
         return False
     focus = [plan.agent_ids[agent] for agent in planned.focus]
-    planned_values = (planned.calls, focus, planned.top, planned.max_regret)
-    requested_values = (requested.calls, requested.focus, requested.top, requested.max_regret)
+    planned_values = (planned.calls, planned.independent, focus, planned.top, planned.max_regret)
+    requested_values = (
+        requested.calls,
+        requested.independent,
+        requested.focus,
+        requested.top,
+        requested.max_regret,
+    )
     return planned_values == requested_values
 
 

@@ -251,6 +251,7 @@ def add_calls(
     plan: Plan,
     *,
     calls: int,
+    independent: int | None = None,
     focus: tuple[int, ...] = (),
     top: int | None = None,
     max_regret: float | None = None,
@@ -267,6 +268,8 @@ def add_calls(
         Number of calls to add, of both trial types. They are all paired if the plan was requested with a number of
         independent trials, or if calls cost nothing. If no paired comparison is left, and the plan pools independent trials, they
         are all independent.
+    independent : int, optional
+        Number of these calls that are independent trials. Default: the plan's rule, which is 7 to 10% if it pools them.
     focus : tuple of int, default ()
         Positions of the agents to compare with anchors; () for blocks of all agents.
     top : int, optional
@@ -290,6 +293,8 @@ def add_calls(
     """
     extender = _PlanExtender(plan, plan.pool)
     n_paired = extender.count_paired_calls(calls, default=0, n_scored=len(focus) or plan.n_agents)
+    if independent is not None:
+        n_paired = max(0, calls - independent)
     if focus:
         calls_per_block = extender.get_max_block_size(scored=focus)
         drawn = [extender.draw_linking_blocks(focus, n_paired, together=top is not None)]
@@ -299,9 +304,11 @@ def add_calls(
                 f"at least {extender.count_total_calls(calls_per_block, n_scored=len(focus))} calls.",
                 slug="extend-too-few-calls",
             )
-        return extender.extend("calls", drawn, n_paired, calls=calls, scored=focus, search=(top, max_regret))
+        return extender.extend(
+            "calls", drawn, n_paired, calls=calls, independent=independent, scored=focus, search=(top, max_regret)
+        )
     drawn = extender.draw_complete_blocks(n_paired, extender.count_items_by_set())
-    return extender.extend("calls", drawn, n_paired, calls=calls)
+    return extender.extend("calls", drawn, n_paired, calls=calls, independent=independent)
 
 
 def add_repeats(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
@@ -641,6 +648,7 @@ class _PlanExtender:
         n_requested: int,
         *,
         calls: int | None,
+        independent: int | None = None,
         scored: tuple[int, ...] = (),
         search: tuple[int | None, float | None] = (None, None),
     ) -> Plan:
@@ -655,6 +663,7 @@ class _PlanExtender:
         drawn : tables of paired trials
         n_requested : number of paired calls that were requested
         calls : requested number of calls of both trial types, which is recorded in the plan; None for the default
+        independent : requested number of independent trials, which is also recorded; None for the default
         scored : positions of the agents whose abilities these trials measure; () for all
         search : number of agents to select and maximum regret, if the extension is a step of a search; otherwise (None, None)
 
@@ -663,10 +672,10 @@ class _PlanExtender:
         plan, pool = self.plan, self.pool
         paired = Trials.concat(drawn)
         if len(paired) > 0:
-            independent = self.draw_independent_trials(paired, scored)
+            independent_trials = self.draw_independent_trials(paired, scored, n_requested=independent)
         else:
-            independent = self._draw_independent_alone(kind, calls, scored)
-        added = Trials.concat([paired, independent])
+            independent_trials = self._draw_independent_alone(kind, calls, scored)
+        added = Trials.concat([paired, independent_trials])
         if len(added) == 0:
             problem = (
                 "No comparison is left: all blocks of this plan are judged already. Add items or agents, or set an agent "
@@ -679,7 +688,7 @@ class _PlanExtender:
                 )
             raise PlanError(problem, slug="extend-exhausted")
         focus = scored if kind == "calls" else ()
-        step = Extension(kind, pool.n_agents, pool.n_items, pool.digest, calls, focus, *search)
+        step = Extension(kind, pool.n_agents, pool.n_items, pool.digest, calls, focus, *search, independent)
         extensions = replace(self.extensions, steps=(*self.extensions.steps, step))
         step_number = np.full(len(added), len(extensions.steps), dtype=np.int32)
 
@@ -693,11 +702,16 @@ class _PlanExtender:
             item_ids=tuple(item.id for item in pool.items),
             source=pool,
         )
-        note = self.format_note(kind, len(paired), len(independent), scored)
+        note = self.format_note(kind, len(paired), len(independent_trials), scored)
         if not len(paired):
             note += ", because no paired calls of all agents are left"
         elif n_requested - len(paired) >= self.get_max_block_size(scored):
             note += f" of {n_requested:,}, because no more are left"
+        if independent is not None and len(paired):
+            note += (
+                "; divided so that the forecast variance of the abilities is smallest, because a large part of it is due to the "
+                "false-positive rates"
+            )
         longer = with_added_trials(plan_of_pool, replace(added, step=step_number))
         return replace(longer, extensions=extensions, notes=(*plan.notes, note))
 
@@ -708,7 +722,9 @@ class _PlanExtender:
         n_joined = sum(map(len, self.extensions.joined))
         return self.extensions.anchors + 2 * n_joined
 
-    def draw_independent_trials(self, paired: Trials, scored: tuple[int, ...]) -> Trials:
+    def draw_independent_trials(
+        self, paired: Trials, scored: tuple[int, ...], *, n_requested: int | None = None
+    ) -> Trials:
         """Draw the independent trials that go with new paired trials. They compare responses to different items.
 
         If the independent trials of the plan are matched, one is drawn for each paired trial. If they are pooled, they compare
@@ -717,27 +733,30 @@ class _PlanExtender:
 
         paired : new paired trials, at least one
         scored : positions of the agents whose abilities the paired trials measure; () for all agents
+        n_requested : number of pooled trials, in place of that of `count_added_independent`
         """
         if self.plan.independent == "matched":
             trials = draw_matched_trials(paired, self.train, self.rng)
             compares_anchors = (paired.role == MAIN).any()  # if not, all trials compare other agents with anchors
             return trials if compares_anchors else trials.with_role(ANCHOR)
+        n_for_paired = n_requested
+        if n_for_paired is None:
+            n_scored = len(scored) or self.pool.n_agents
+            n_for_paired = count_added_independent(self.plan, len(paired), n_scored=n_scored, are_new=self.adds_agents)
         if not scored:
-            return self._draw_pooled_for_all_agents(paired)
+            return self._draw_pooled_for_all_agents(paired, n_for_paired)
 
-        n_for_paired = count_added_independent(self.plan, len(paired), n_scored=len(scored), are_new=self.adds_agents)
         n_for_new_agents = self.count_independent_of_new_agents(len(scored))
         return self._draw_linking_independent(scored, n_for_paired + n_for_new_agents)
 
-    def _draw_pooled_for_all_agents(self, paired: Trials) -> Trials:
+    def _draw_pooled_for_all_agents(self, paired: Trials, n_independent: int) -> Trials:
         """Draw pooled independent trials for all agents of the run, in proportion to their new paired trials.
 
         The number of each group is rounded down, so that all agents of a group get the same number.
 
         paired : new paired trials, at least one
+        n_independent : number of independent trials for all agents together
         """
-        n_independent = count_added_independent(self.plan, len(paired), n_scored=self.pool.n_agents)
-
         # a fraction is exact, so that rounding down does not depend on floating-point errors
         independent_per_paired = Fraction(n_independent, len(paired))
 

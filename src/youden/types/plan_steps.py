@@ -136,6 +136,8 @@ class Extension:
     """Number of best agents to search for; None if it is not a search."""
     max_regret: float | None = None
     """Maximum regret, at which the search ends; None to spend all calls."""
+    independent: int | None = None
+    """Requested number of independent trials among the calls; None for the default."""
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from youden.data.pools.pool_reader import read_pool
 from youden.errors import ConfigError, PlanError, RunFolderError, YoudenError
 from youden.judging.estimate import estimate
 from youden.judging.scheduler.options import JudgingOptions
+from youden.pipeline.call_division import find_call_division
 from youden.pipeline.fitted_run import RunFit, fit_run
 from youden.pipeline.judged_run import judge_run
 from youden.protocol.plan import PlanSize
@@ -202,7 +203,7 @@ def _plan_single_step(config: RunConfig, request: ExtensionRequest, *, n_before:
         return plan_step(config, step, request, first=n_before, half_width=expected_width)
 
     options_of_step = request.model_dump(include=set(ExtensionStep.model_fields))
-    step = ExtensionStep.model_validate(options_of_step)
+    step = _with_division(ExtensionStep.model_validate(options_of_step), RunFolder(config.folder))
     pools = _read_extended_pools(config, step)
     planned = plan_step(config, step, request, first=n_before, pools=pools)
     if half_width is None or not planned.new_agents or planned.half_width is None:
@@ -218,6 +219,21 @@ def _plan_single_step(config: RunConfig, request: ExtensionRequest, *, n_before:
     )
     step_with_calls = step.model_copy(update={"calls": n_calls})
     return plan_step(config, step_with_calls, request, first=n_before, pools=pools)
+
+
+def _with_division(step: ExtensionStep, folder: RunFolder) -> ExtensionStep:
+    """Set the number of independent trials of an extension by calls if it should be more than the default.
+
+    step : the extension, without this number
+    folder : folder of the run that is extended
+    """
+    if step.calls is None or step.kind != "calls" or not folder.has("fit.json"):
+        return step
+    division = find_call_division(folder.read_plan_without_trials(), folder.read_facts())
+    if division is None:
+        return step
+    n_independent = division.count_independent(step.calls, n_focus=len(step.focus))
+    return step.model_copy(update={"independent": n_independent or None})
 
 
 def extend_run(planned: PlannedExtension, options: JudgingOptions | None = None) -> tuple[RunFit, str]:

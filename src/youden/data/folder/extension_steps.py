@@ -34,6 +34,8 @@ class ExtensionStep(BaseModel):
     calls : int, optional
         Number of calls, of both trial types together. With a pool, None means as many calls per new agent, item or
         repeat as the existing ones have on average.
+    independent : int, optional
+        Number of these calls that are independent trials. None means the rule of the plan.
     focus : list of str
         Ids of the agents that the calls compare. Empty means all agents.
     top : int, optional
@@ -45,7 +47,7 @@ class ExtensionStep(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
     combinations: ClassVar[_Combinations] = (
         *(({kind}, {"calls"}) for kind in POOLS),
-        ({"calls"}, {"focus"}),
+        ({"calls"}, {"focus", "independent"}),
         ({"calls", "focus", "top"}, {"max_regret"}),
     )
     """Allowed combinations of fields: the required ones, and those that may be added to them."""
@@ -54,6 +56,7 @@ class ExtensionStep(BaseModel):
     items: _Text | None = None
     repeats: _Text | None = None
     calls: FromOne | None = None
+    independent: FromOne | None = None
     focus: list[_Text] = Field(default_factory=list)
     top: FromOne | None = None
     max_regret: Annotated[float, Field(gt=0, lt=2)] | None = None

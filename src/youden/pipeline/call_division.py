@@ -1,0 +1,106 @@
+"""Divide the calls of an extension between paired and independent trials by the variances that both add to an ability.
+
+The default is 7 to 10% independent trials, which suits judges with a low false-positive rate. If the false-positive rates account
+for most of the variance of an ability, an extension gets more independent trials. The variance of a mean answer and that of a
+false-positive rate are each about proportional to one over their number of trials. Their sum is smallest if the fraction of
+the trials that are independent equals the fraction of the variance that is due to the rates.
+"""
+
+from __future__ import annotations
+
+from math import ceil, sqrt
+from typing import NamedTuple
+
+from youden.protocol.blocks import get_extensions
+from youden.protocol.pooled_trials import count_independent, has_default_independent_count, has_free_calls
+from youden.types import Plan
+from youden.types.facts import RunFacts
+
+MIN_RATE_SHARE = 0.5
+"""Fraction of the variance of an ability that the rates must exceed before more trials than the default estimate them."""
+MIN_FPR = 0.05
+"""Pooled false-positive rate that a run must also exceed. Below it, the fraction can be large by chance in a small run."""
+
+
+class CallDivision(NamedTuple):
+    """Division of further calls, from the variances and the calls of a run.
+
+    Attributes
+    ----------
+    rate_share : float in (0, 1]
+        Mean fraction of the variance of an ability that is due to its false-positive rate.
+    n_agents, n_paired, n_independent : int
+        Number of agents, of paired trials and of independent trials of the run.
+    """
+
+    rate_share: float
+    n_agents: int
+    n_paired: int
+    n_independent: int
+
+    @property
+    def best_fraction(self) -> float:
+        """Fraction of all trials, with those of the extension, that should be independent."""
+        rate_part = sqrt(self.rate_share * self.n_independent)
+        paired_part = sqrt((1 - self.rate_share) * self.n_paired)
+        return rate_part / (rate_part + paired_part)
+
+    def count_independent(self, calls: int, *, n_focus: int = 0) -> int:
+        """Return how many of the calls of an extension should be independent trials.
+
+        The number is a multiple of the number of agents that the calls measure, at least the default, and leaves calls for two
+        blocks of paired trials.
+
+        calls : number of calls of both trial types
+        n_focus : number of agents that the calls measure; 0 for all agents
+        """
+        # a call on agents in focus measures one agent, and any other call measures two
+        n_measured = n_focus or self.n_agents
+        calls_per_call = self.n_agents / (2 * n_focus) if n_focus else 1.0
+        n_total = self.n_paired + self.n_independent + calls_per_call * calls
+        n_wanted = (self.best_fraction * n_total - self.n_independent) / calls_per_call
+
+        n_passes = min(n_wanted, calls - 2 * n_measured) // n_measured
+        return max(int(n_passes) * n_measured, count_independent(calls, n_measured, is_first=False))
+
+    @property
+    def n_calls_to_balance(self) -> int:
+        """Number of calls of all agents with which `best_fraction` of all trials are independent, in whole passes."""
+        n_added = (self.n_paired + 2 * self.n_agents) / (1 - self.best_fraction) - self.n_paired - self.n_independent
+        return self.n_agents * max(0, ceil(n_added / self.n_agents))
+
+    def forecast_width_ratio(self, calls: int) -> float:
+        """Forecast the half-width of an interval after an extension of all agents, divided by the present one."""
+        n_independent = self.count_independent(calls)
+        paired_variance = (1 - self.rate_share) * self.n_paired / (self.n_paired + calls - n_independent)
+        rate_variance = self.rate_share * self.n_independent / (self.n_independent + n_independent)
+        return sqrt(paired_variance + rate_variance)
+
+
+def has_dominant_rates(rate_share: float, fpr: float) -> bool:
+    """Return whether the false-positive rates have so much of the variance of an ability that the default does not fit.
+
+    rate_share : mean fraction of the variance of an ability that is due to its false-positive rate
+    fpr : pooled false-positive rate
+    """
+    return rate_share > MIN_RATE_SHARE and fpr > MIN_FPR
+
+
+def find_call_division(plan: Plan, facts: RunFacts) -> CallDivision | None:
+    """Return the division of further calls of a run; None if it is the default division.
+
+    It is the default division unless the rates are dominant (`has_dominant_rates`), or an earlier extension was divided in
+    another way. It is also the default division if the plan fixes the number of independent trials, or if calls cost nothing.
+
+    plan : plan of the run, with or without its trials
+    facts : facts about its fit
+    """
+    if facts.calls is None or facts.fpr is None or facts.rates is None or facts.rates.variance_share is None:
+        return None
+    if has_free_calls(plan) or not has_default_independent_count(plan):
+        return None
+
+    was_divided = any(step.independent for step in get_extensions(plan).steps)
+    if not was_divided and not has_dominant_rates(facts.rates.variance_share, facts.fpr):
+        return None
+    return CallDivision(facts.rates.variance_share, plan.n_agents, facts.calls.n_paired, facts.calls.n_independent)
