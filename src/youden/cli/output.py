@@ -16,6 +16,7 @@ import click
 from youden.text.printable import format_command, printable
 from youden.text.sentences import format_count, format_rank_range
 from youden.text.tables import Table, format_decimal
+from youden.types.payments import RunPayments
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -294,33 +295,34 @@ def print_plan(
             f"the store has answers to {cost.n_other_settings:,} of these trials under other settings of the judge "
             f"({cost.other_settings}), which are reused only with those settings"
         )
-    if cost.usd_spent:
-        lines.append(f"earlier commands on this run have cost ${format_decimal(cost.usd_spent, 4)} in total")
-    elif cost.usd_spent is None:
-        lines.append(
-            "the cost of earlier commands on this run is unknown: some answers were imported, or have no price"
-        )
+    if planned.paid != RunPayments():
+        lines.append(planned.paid.describe())
     for line in [*lines, *_describe_cap(planned, cost)]:
         print_note(f"plan: {line}")
 
 
 def _describe_cap(planned: PlannedRun, cost: Cost) -> list[str]:
-    """Describe how many calls the cost cap of a run pays for.
+    """Describe how much of the cost cap of a run remains, and how many calls it pays for.
 
-    Returns a list of one sentence; it is empty if there is no cap, or if the cap pays for all calls.
+    Returns a list of one sentence. It is empty if there is no cap, or if all of it remains and pays for all calls.
     """
-    max_cost = planned.config.max_cost
-    n_affordable = cost.count_affordable(max_cost)
-    if n_affordable is None:
+    usd_left = planned.usd_left
+    if usd_left is None:
         return []
+    cap = f"the cap of ${planned.config.max_cost:g}"
+    if planned.paid.usd_under_cap:
+        cap = f"of {cap} for the run, ${format_decimal(usd_left, 4)} remain, which"
+    n_affordable = cost.count_affordable(usd_left)
+    if n_affordable is None:
+        return [f"{cap} pays for all remaining calls"] if planned.paid.usd_under_cap else []
     will_have_answers = cost.stored + n_affordable > 0  # at the time when the run stops
     partial_fit_hint = ""
     if will_have_answers and planned.can_be_partial:
         command = format_command(["youden", "fit", str(planned.folder.path)])
         partial_fit_hint = f"; `{command}` ranks by the answers so far"
     return [
-        f"the cap of ${max_cost:g} pays for about {n_affordable:,} of the {cost.calls_left:,} calls. The run then stops, "
-        f"and the same command as before resumes it{partial_fit_hint}"
+        f"{cap} pays for about {n_affordable:,} of the {cost.calls_left:,} calls. The run then stops, "
+        f"and the same command with a higher cap resumes it{partial_fit_hint}"
     ]
 
 

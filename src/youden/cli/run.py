@@ -113,7 +113,7 @@ def _plan_to_json(planned: PlannedRun, forecast: PrecisionForecast | None) -> di
     from youden.pipeline.decision_costs import forecast_other_decision
     from youden.protocol.coverage import compute_coverage
 
-    plan, max_cost = planned.plan, planned.config.max_cost
+    plan = planned.plan
     forecast_by_other_answer_kind = forecast_other_decision(plan, planned.judge)
     return {
         "run": str(planned.folder.path),
@@ -123,8 +123,10 @@ def _plan_to_json(planned: PlannedRun, forecast: PrecisionForecast | None) -> di
         "expected": None if forecast is None else forecast.to_json(),
         "other_decision": None if forecast_by_other_answer_kind is None else forecast_by_other_answer_kind.to_json(),
         "cost": asdict(planned.cost),
-        "max_cost": max_cost,
-        "calls_within_max_cost": planned.cost.count_affordable(max_cost),
+        "paid": asdict(planned.paid),
+        "max_cost": planned.config.max_cost,
+        "usd_left": planned.usd_left,
+        "calls_within_max_cost": planned.n_affordable,
         "coverage": asdict(compute_coverage(plan)),
         "notes": list(plan.notes),
     }
