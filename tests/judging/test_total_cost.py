@@ -165,6 +165,11 @@ def test_trials_that_share_a_request_are_stated_with_the_calls(
     planned = youden("plan", "paid.yaml", "--json")
     n_shared = planned.said["cost"]["n_shared"]
     assert n_shared > 0
+    assert planned.said["cost"]["tokens_out"] == 110 - n_shared
+    assert youden("judge", "paid.yaml", "--max-cost", "0.3").code == 1
+    left = youden("plan", "paid.yaml", "--json").said["cost"]
+    n_left = 110 - n_shared - server.n_requests
+    assert left["usd_left"] / left["usd"] == pytest.approx(n_left / (110 - n_shared), rel=0.05)
     assert f"plan: {n_shared} of the 110 trials show the same two texts as another trial" in planned.err
     assert f"plan: {n_shared} of the 110 trials" in youden("run", "paid.yaml", "--max-cost", "9").well().err
 

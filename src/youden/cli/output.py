@@ -314,7 +314,8 @@ def _describe_cap(planned: PlannedRun, cost: Cost) -> list[str]:
         cap = f"of {cap} for the run, ${format_decimal(usd_left, 4)} remain, which"
     n_affordable = cost.count_affordable(usd_left)
     if n_affordable is None:
-        return [f"{cap} pays for all remaining calls"] if planned.paid.usd_under_cap else []
+        is_used = planned.paid.usd_under_cap > 0 and cost.calls_left > 0
+        return [f"{cap} pays for all remaining calls"] if is_used else []
     will_have_answers = cost.stored + n_affordable > 0  # at the time when the run stops
     partial_fit_hint = ""
     if will_have_answers and planned.can_be_partial:

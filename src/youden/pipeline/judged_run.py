@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Protocol
@@ -368,7 +368,8 @@ def read_payments_of_run(config: RunConfig, judge: JudgeConfig) -> RunPayments:
     booked = RunPayments()
     with suppress(YoudenError), open_store_of_folder(config.store_location) as store:
         booked = read_run_payments(store, get_cost_account(config))
-    return max(booked, _read_saved_payments(config), key=lambda paid: paid.usd_under_cap)
+    saved = _read_saved_payments(config)
+    return RunPayments(*map(max, astuple(booked), astuple(saved)))
 
 
 def _read_saved_payments(config: RunConfig) -> RunPayments:

@@ -160,6 +160,7 @@ class WorkerGroup:
 
     def __enter__(self) -> Self:
         self._book_unconfirmed_amounts()
+        self._book_earlier_payments()
         self._paid_before = self._read_paid_amount(self._account)
         self.sync()
         self.start_fraction = 0.0 if self._is_coordinator else self.others.n_sending * _GOLDEN % 1
@@ -193,17 +194,22 @@ class WorkerGroup:
             return
         granted = sum(max(0, row.granted) for row in rows if row.name != CAP_ROW)
         unconfirmed = granted - self._read_paid_amount(account) - self._sum_batches_in_progress()
-        if unconfirmed > MAX_ROUNDING_ERROR:
-            payment = Payment(unconfirmed / PICODOLLARS_PER_USD)
-            self._store.pay(unconfirmed_account(account), "killed processes", payment)
+        self._book(unconfirmed_account(account), "killed processes", unconfirmed)
+
+    def _book_earlier_payments(self) -> None:
+        """Book what the run is known to have paid and its account lacks, because its folder was renamed or its store was lost."""
+        known = math.ceil(self._usd_paid * PICODOLLARS_PER_USD)
+        self._book(self._account, "earlier payments", known - self._read_paid_amount(self._account))
+
+    def _book(self, account: str, key: str, amount: int) -> None:
+        """Book an amount in picodollars to an account, unless it is a rounding error or negative."""
+        if amount > MAX_ROUNDING_ERROR:
+            self._store.pay(account, key, Payment(amount / PICODOLLARS_PER_USD))
             self._store.flush()
 
     def _read_paid_amount(self, account: str) -> int:
-        """Return what a run has paid according to its cost account, in picodollars."""
-        usd = read_run_payments(self._store, account).usd_under_cap
-        if account == self._account:
-            usd = max(usd, self._usd_paid)
-        return math.ceil(usd * PICODOLLARS_PER_USD)
+        """Return what a run has paid according to its cost accounts, in picodollars."""
+        return math.ceil(read_run_payments(self._store, account).usd_under_cap * PICODOLLARS_PER_USD)
 
     def _sum_batches_in_progress(self) -> int:
         """Return the largest possible cost of the batches that are recorded in the store, in picodollars."""
