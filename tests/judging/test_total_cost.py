@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Mapping
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -49,13 +47,6 @@ def calls_of(here: Path, run: str = "runs/paid") -> CallFacts:
     return count_calls(folder.read_verdicts(folder.read_plan()))
 
 
-def sum_costs(here: Path) -> float:
-    """Return what all runs have paid according to the store, without amounts that are not confirmed."""
-    with closing(sqlite3.connect(here / ".youden/answers.db")) as connection:
-        query = "SELECT total(usd) FROM costs WHERE payer NOT LIKE '%(unconfirmed)'"
-        return float(connection.execute(query).fetchone()[0])
-
-
 def test_the_cap_holds_for_all_commands_on_a_run(youden: Youden, paid_folder: Path, server: WireServer) -> None:
     for cap in ("0.3", "0.3", "0.2", "0.6", "0.6"):
         before = server.n_requests
@@ -73,6 +64,47 @@ def test_the_cap_holds_for_all_commands_on_a_run(youden: Youden, paid_folder: Pa
     assert calls_of(paid_folder).usd_calibration == 0
     assert youden("judge", "paid.yaml", "--max-cost", "0.6").code == 0
     assert calls_of(paid_folder).paid == RunPayments(usd=pytest.approx(110 * A_CALL))
+
+
+def test_the_cap_of_an_extension_adds_to_what_the_run_has_paid(
+    youden: Youden, paid_folder: Path, server: WireServer
+) -> None:
+    youden("run", "paid.yaml", "--max-cost", "1.2").well()
+    words = ("extend", "calls", "runs/paid", "60", "--max-cost")
+    for cap, n_least in (("0.3", 20), ("0.3", 0), ("0.5", 15)):
+        before = server.n_requests
+        assert youden(*words, cap).err.rstrip().endswith("[budget]")
+        assert server.n_requests - before >= n_least
+        assert server.n_requests <= 110 + float(cap) / A_CALL
+    config = RunFolder(paid_folder / "runs/paid").read_config()
+    assert config.max_cost == pytest.approx(1.1 + 0.5)
+    assert config.unfinished is not None
+    assert config.unfinished.format_command(Path("runs/paid")) == "youden extend calls runs/paid 60 --max-cost 0.5"
+    assert youden(*words[:-1]).err.rstrip().endswith("[budget]")  # the cap of the run is that of the last command
+    assert server.n_requests <= 110 + 0.5 / A_CALL
+    youden(*words, "2").well()
+    assert RunFolder(paid_folder / "runs/paid").read_config().max_cost == pytest.approx(1.1 + 2)
+
+
+def test_the_total_includes_answers_that_the_run_no_longer_uses(
+    youden: Youden, paid_folder: Path, server: WireServer
+) -> None:
+    assert youden("judge", "paid.yaml", "--max-cost", "0.3").code == 1
+    n_unused = server.n_requests
+    priced = wire_judge(server.url, price=100, max_tokens=2, concurrency=1, max_tries=3)
+    write_small_run(paid_folder, "paid", judge=priced)
+    total = f"this run has paid ${(110 + n_unused) * A_CALL:.4f} over all commands"
+
+    assert total in youden("run", "paid.yaml", "--max-cost", "9").well().err
+    calls = calls_of(paid_folder)
+    assert (calls.usd, calls.paid.usd) == (pytest.approx(110 * A_CALL), pytest.approx((110 + n_unused) * A_CALL))
+    assert total in youden("judge", "paid.yaml", "--max-cost", "9").err
+    assert total in (paid_folder / "runs/paid/report.html").read_text(encoding="utf-8")
+    assert total in youden("report", "runs/paid", "--format", "md").out
+    youden("run", "paid.yaml", "--max-cost", "9", "--out", "runs/other").well()
+    listed = youden("doctor", "--json").said["payments"]
+    assert {run: paid["usd"] for run, paid in listed.items()} == {"../runs/paid": pytest.approx(calls.paid.usd)}
+    assert f"  ../runs/paid: {total}" in youden("doctor").out
 
 
 @pytest.mark.slow

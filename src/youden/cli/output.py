@@ -16,7 +16,6 @@ import click
 from youden.text.printable import format_command, printable
 from youden.text.sentences import format_count, format_rank_range
 from youden.text.tables import Table, format_decimal
-from youden.types.payments import RunPayments
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -295,7 +294,7 @@ def print_plan(
             f"the store has answers to {cost.n_other_settings:,} of these trials under other settings of the judge "
             f"({cost.other_settings}), which are reused only with those settings"
         )
-    if planned.paid != RunPayments():
+    if not planned.paid.is_zero:
         lines.append(planned.paid.describe())
     for line in [*lines, *_describe_cap(planned, cost)]:
         print_note(f"plan: {line}")
@@ -573,6 +572,8 @@ def print_judged_run(
     usd_per_call = None if summary.calls is None else summary.calls.usd_per_call
     next_step = format_next_step(folder, summary.facts, usd_per_call=usd_per_call)
     clauses = [format_uncertain_costs(summary.warnings).removesuffix("; "), end_reason]
+    if summary.calls is not None and not summary.calls.paid.is_zero:
+        clauses.append(summary.calls.paid.describe())
     if next_step:
         clauses.append(f"next: {next_step}")
     next_steps = "; ".join(clause for clause in clauses if clause)

@@ -379,11 +379,12 @@ def _format_calls(calls: CallFacts) -> str:
     if calls.n_reused:
         text += f", {calls.n_reused:,} of them requested before this run"
     if calls.usd is None:
-        return f"{text}; their cost is unknown"
-    text += f"; they cost ${calls.usd:.4f} in all invocations"
+        text += "; their cost is unknown"
+    else:
+        text += f"; they cost ${calls.usd:.4f} in all invocations"
     if calls.usd_calibration:
         text += f", of which ${format_decimal(calls.usd_calibration, 4)} by the calibration"
-    return text
+    return text if calls.paid.is_zero else f"{text}; {calls.paid.describe()}"
 
 
 def _import_answers(

@@ -27,6 +27,11 @@ class RunPayments:
         """Amount in USD that counts towards the cost cap of the run."""
         return self.usd + self.usd_unconfirmed
 
+    @property
+    def is_zero(self) -> bool:
+        """Whether the run has paid nothing, and no cost is unknown."""
+        return self == RunPayments()
+
     def describe(self) -> str:
         """Describe the amounts in one sentence, without a full stop.
 

@@ -311,7 +311,9 @@ def _extend_by_step(planned: PlannedExtension, options: JudgingOptions | None) -
     is stored, this record is discarded. Errors of `judge_run` are raised.
     """
     run = planned.run
-    config_in_folder = run.folder.read_config()  # `judge_run` writes `run.config`, with the judge and store of this command
+    config_in_folder = (
+        run.folder.read_config()
+    )  # `judge_run` writes `run.config`, with the judge and store of this command
     try:
         judge_run(run, options, on_start=partial(_record_unfinished, planned))
     except YoudenError as error:
