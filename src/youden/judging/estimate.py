@@ -257,7 +257,7 @@ def estimate(
             questions = config.questions()
             row_keys = keys(questions, plan)
             characters = questions.count_characters(plan)
-            cost = _with_remaining_cost(cost, config, answers, row_keys, characters, is_repeated)
+            cost = _with_remaining_cost(cost, config, answers, row_keys, characters, is_repeated=is_repeated)
             if cost.calls_left:
                 known_digests = {judge.questions().digest for judge in (config, *jury) if judge.makes_calls}
                 cost = _with_other_settings(
@@ -338,6 +338,7 @@ def _with_remaining_cost(
     store: Store,
     row_keys: Iterator[RowKey],
     characters: Positions,
+    *,
     is_repeated: Bools,
 ) -> Cost:
     """Add to an estimate how many trials have a stored outcome, and what the remaining calls cost.

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import astuple, dataclass, replace
+from dataclasses import astuple, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Protocol
@@ -71,7 +71,7 @@ class PlannedRun:
     judge: JudgeConfig
     cost: Cost
     summary: PoolSummary | None = None
-    paid: RunPayments = RunPayments()
+    paid: RunPayments = field(default_factory=RunPayments)
 
     @property
     def usd_left(self) -> float | None:
@@ -187,9 +187,9 @@ def judge_run(
 ) -> Verdicts:
     """Query the judge for answers that the store lacks, and write verdicts.parquet.
 
-    The cost cap limits the total that the run pays, over this command and all earlier ones. The costs in verdicts.parquet include all invocations of this run, also interrupted ones. An adaptive plan is judged round
-    by round, and plan.parquet is written together with the verdicts. The request hashes of a large plan are written before it
-    is judged.
+    The cost cap limits the total that the run pays, over this command and all earlier ones. The costs in verdicts.parquet include
+    all invocations of this run, also interrupted ones. An adaptive plan is judged round by round, and plan.parquet is written
+    together with the verdicts. The request hashes of a large plan are written before it is judged.
 
     Parameters
     ----------

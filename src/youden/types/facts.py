@@ -252,7 +252,7 @@ class CallFacts:
     """Number of answers from the store that were not requested by this run, but by its calibration or another run."""
     usd_calibration: float | None = 0.0
     """Part of `usd` that the calibration of the run paid for answers that are used here."""
-    paid: RunPayments = RunPayments()
+    paid: RunPayments = field(default_factory=RunPayments)
     """What the run has paid over all commands, also for answers that it does not use."""
     n_shared: int = 0
     """Number of answers that came with another trial's request in this run, because both trials show the same two texts. Those

@@ -15,8 +15,8 @@ class RunPayments:
     usd: float = 0.0
     """Known cost in USD of all requests that judged the run."""
     usd_unconfirmed: float = 0.0
-    """Largest amount in USD that calls without a reply, also those of killed processes, may have cost in addition. The cost cap of
-    the run counts it."""
+    """Largest amount in USD that calls without a reply, also those of killed processes, may have cost in addition. The cost cap
+    of the run counts it."""
     usd_calibration: float = 0.0
     """Known cost in USD of the calibrations of its judge; the cost cap of the run does not count it."""
     n_unknown: int = 0

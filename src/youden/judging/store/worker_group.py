@@ -178,8 +178,8 @@ class WorkerGroup:
     def _book_unconfirmed_amounts(self) -> None:
         """Book what the processes of an earlier group may have paid in addition to what their account contains.
 
-        A process that was killed may have spent all that it was granted. The batches that it left at a provider do not count here,
-        because the process that resumes a batch reserves its cost. Nothing is booked if a member of the group is alive.
+        A process that was killed may have spent all that it was granted. The batches that it left at a provider do not count
+        here, because the process that resumes a batch reserves its cost. Nothing is booked if a member of the group is alive.
         """
         rows: Sequence[Member] = ()
 
@@ -270,7 +270,8 @@ class WorkerGroup:
         """Record what this member had been granted and had used when other members removed its row.
 
         They removed the row because this member seemed to have ended, and added the amount that it was granted to the row of
-        ended members, or to the amount that the run had paid before a new group. The new row of this member contains only later amounts.
+        ended members, or to the amount that the run had paid before a new group. The new row of this member contains only later
+        amounts.
 
         previous_rows : rows of all members before this member added a new row
         report : all amounts of this member since it joined
