@@ -198,8 +198,8 @@ class WorkerGroup:
 
     def _book_earlier_payments(self) -> None:
         """Book what the run is known to have paid and its account lacks, because its folder was renamed or its store was lost."""
-        known = math.ceil(self._usd_paid * PICODOLLARS_PER_USD)
-        self._book(self._account, "earlier payments", known - self._read_paid_amount(self._account))
+        paid = math.ceil(self._usd_paid * PICODOLLARS_PER_USD)
+        self._book(self._account, "earlier payments", paid - self._read_paid_amount(self._account))
 
     def _book(self, account: str, key: str, amount: int) -> None:
         """Book an amount in picodollars to an account, unless it is a rounding error or negative."""
