@@ -164,7 +164,7 @@ def test_imported_answers_may_be_reordered_or_repeated_and_missing_ones_are_coun
     assert "their cost is unknown" in again.err
     assert "every request has an answer" in exported(youden, "none").err
     assert not (exported_folder / "none").exists()
-    assert "the cost of earlier commands on this run is unknown" in again.err
+    assert "of its requests have an unknown cost" in again.err
     youden("run", "c.yaml", "--max-cost", "1").well()
     assert "unknown: some were imported, or have no price" in (exported_folder / "runs/c/report.html").read_text()
 
