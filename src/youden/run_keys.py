@@ -332,8 +332,8 @@ class RunKeys:
     max_cost: Annotated[
         Usd | None,
         Key(
-            "Maximum cost in USD of one command. If the command is run again, it sends only the remaining requests, with "
-            "the same maximum.",
+            "Maximum total cost of the run in USD, over all commands that judge it. For other commands, the maximum cost of "
+            "one execution.",
             "USD from 0 on, such as 2.00",
             _PLAN,
             "USD",

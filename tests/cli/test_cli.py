@@ -253,7 +253,6 @@ def test_single_step_commands_write_the_same_files_as_run(youden: Youden, tmp_pa
         "pace": "",
         "stored": 0,
         "usd_left": None,
-        "usd_spent": 0.0,
         "n_shared": 0,
         "n_other_settings": 0,
         "other_settings": "",

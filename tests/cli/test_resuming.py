@@ -153,7 +153,8 @@ def test_plan_states_how_many_calls_its_cap_pays_for(youden: Youden, capped: Pat
     assert server.n_requests == pytest.approx(n_affordable, rel=0.1)
     enough = youden("plan", "capped.yaml", "--max-cost", "1000", "--json")
     assert enough.said["calls_within_max_cost"] is None
-    assert "the cap" not in enough.err
+    assert "of the cap of $1000 for the run, $99" in enough.err
+    assert "remain, which pays for all remaining calls" in enough.err
 
 
 def test_a_run_stopped_at_its_cap_is_ranked_as_partial_and_can_be_completed(

@@ -162,8 +162,8 @@ def test_the_cap_holds_over_all_workers_and_releases_the_unspent_part_of_dead_on
         counts = asyncio.run(spend_both())
         assert 95 <= counts[0] * 0.5 + counts[1] * 0.25 <= 100
         assert first.spent_by_all == pytest.approx(first.spent + second.spent)
-    with coordinate_run(place, run="r") as a:
-        dead = join_as_worker(place, run="r")
+    with coordinate_run(place, run="later") as a:
+        dead = join_as_worker(place, run="later")
         gone = SharedBudget(100.0, dead.__enter__())
         asyncio.run(gone.reserve(10.0))
         mine = SharedBudget(100.0, a)
@@ -214,7 +214,7 @@ def test_the_cap_of_a_coordinator_that_has_ended_does_not_limit_a_later_worker(t
         assert SharedBudget(5.0, team).can_reserve(4.0)
 
 
-def test_only_a_sole_coordinator_starts_a_new_invocation(tmp_path: Path) -> None:
+def test_a_cap_counts_what_earlier_processes_have_spent(tmp_path: Path) -> None:
     place = tmp_path / "v.db"
     with coordinate_run(place, run="r") as team:
         budget = SharedBudget(10.0, team)
@@ -222,7 +222,13 @@ def test_only_a_sole_coordinator_starts_a_new_invocation(tmp_path: Path) -> None
         budget.settle(6.0, 6.0)
     with join_as_worker(place, run="r") as team:
         assert not SharedBudget(10.0, team).can_reserve(5.0)
+        assert SharedBudget(10.0, team).can_reserve(4.0)
     with coordinate_run(place, run="r") as team:
+        assert not SharedBudget(10.0, team).can_reserve(5.0)
+        assert SharedBudget(10.0, team).spent_by_all == pytest.approx(6.0)
+    with coordinate_run(place, run="r", usd_paid=8.0) as team:
+        assert not SharedBudget(10.0, team).can_reserve(3.0)
+    with coordinate_run(place, run="other") as team:
         assert SharedBudget(10.0, team).can_reserve(9.0)
 
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +22,7 @@ from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import write_pool
 from youden.engines.block_sums import count_calls
 from youden.types.facts import CallFacts
+from youden.types.payments import RunPayments
 
 A_CALL = 0.01
 
@@ -43,21 +47,91 @@ def calls_of(here: Path, run: str = "runs/paid") -> CallFacts:
     return count_calls(folder.read_verdicts(folder.read_plan()))
 
 
-def test_every_invocation_is_in_the_totals_and_each_has_its_own_cap(
+def test_the_cap_holds_for_all_commands_on_a_run(youden: Youden, paid_folder: Path, server: WireServer) -> None:
+    for cap in ("0.3", "0.3", "0.2", "0.6", "0.6"):
+        before = server.n_requests
+        ended = youden("judge", "paid.yaml", "--max-cost", cap)
+        assert (ended.code, f"cap of {cap} USD" in ended.err) == (1, True), ended.err
+        n_sent = server.n_requests - before
+        assert server.n_requests * A_CALL <= 0.6 + 1e-9
+        if n_sent:
+            assert server.n_requests * A_CALL > float(cap) - 0.1
+    assert "To continue, set a higher one (max_cost, --max-cost)" in ended.err
+    assert "the cap of $0.6 for the run, $0.0" in youden("plan", "paid.yaml", "--max-cost", "0.6").err
+
+    assert youden("judge", "paid.yaml", "--max-cost", "1.5").code == 0
+    assert calls_of(paid_folder).usd == pytest.approx(110 * A_CALL)
+    assert calls_of(paid_folder).usd_calibration == 0
+    assert youden("judge", "paid.yaml", "--max-cost", "0.6").code == 0
+    paid = calls_of(paid_folder).paid
+    assert paid == RunPayments(usd=paid.usd)
+    assert paid.usd == pytest.approx(110 * A_CALL)
+
+
+def test_the_cap_of_an_extension_adds_to_what_the_run_has_paid(
     youden: Youden, paid_folder: Path, server: WireServer
 ) -> None:
-    requests: list[int] = []
-    while (ended := youden("judge", "paid.yaml", "--max-cost", "0.6")).code == 1:
-        requests.append(server.n_requests - sum(requests))
-        assert requests[-1] * A_CALL <= 0.6
-        assert "0.6 USD" in ended.err
-    assert ended.code == 0, ended.err
-    assert len(requests) >= 1
+    youden("run", "paid.yaml", "--max-cost", "1.2").well()
+    words = ("extend", "calls", "runs/paid", "60", "--max-cost")
+    for cap, n_least in (("0.3", 20), ("0.3", 0), ("0.5", 15)):
+        before = server.n_requests
+        assert youden(*words, cap).err.rstrip().endswith("[budget]")
+        assert server.n_requests - before >= n_least
+        assert server.n_requests <= 110 + float(cap) / A_CALL
+    config = RunFolder(paid_folder / "runs/paid").read_config()
+    assert config.max_cost == pytest.approx(1.1 + 0.5)
+    assert config.unfinished is not None
+    assert config.unfinished.format_command(Path("runs/paid")) == "youden extend calls runs/paid 60 --max-cost 0.5"
+    assert youden(*words[:-1]).err.rstrip().endswith("[budget]")  # the cap of the run is that of the last command
+    assert server.n_requests <= 110 + 0.5 / A_CALL
+    youden(*words, "2").well()
+    assert RunFolder(paid_folder / "runs/paid").read_config().max_cost == pytest.approx(1.1 + 2)
+
+
+def test_the_total_includes_answers_that_the_run_no_longer_uses(
+    youden: Youden, paid_folder: Path, server: WireServer
+) -> None:
+    assert youden("judge", "paid.yaml", "--max-cost", "0.3").code == 1
+    n_unused = server.n_requests
+    priced = wire_judge(server.url, price=100, max_tokens=2, concurrency=1, max_tries=3)
+    write_small_run(paid_folder, "paid", judge=priced)
+    total = f"this run has paid ${(110 + n_unused) * A_CALL:.4f} over all commands"
+
+    assert total in youden("run", "paid.yaml", "--max-cost", "9").well().err
     calls = calls_of(paid_folder)
     assert calls.usd == pytest.approx(110 * A_CALL)
-    assert calls.usd_calibration == 0
-    assert youden("judge", "paid.yaml", "--max-cost", "0.6").code == 0
-    assert calls_of(paid_folder).usd == pytest.approx(110 * A_CALL)
+    assert calls.paid.usd == pytest.approx((110 + n_unused) * A_CALL)
+    assert total in youden("judge", "paid.yaml", "--max-cost", "9").err
+    assert total in (paid_folder / "runs/paid/report.html").read_text(encoding="utf-8")
+    assert total in youden("report", "runs/paid", "--format", "md").out
+    youden("run", "paid.yaml", "--max-cost", "9", "--out", "runs/other").well()
+    listed = youden("doctor", "--json").said["payments"]
+    assert {run: paid["usd"] for run, paid in listed.items()} == {"../runs/paid": pytest.approx(calls.paid.usd)}
+    assert f"  ../runs/paid: {total}" in youden("doctor").out
+
+
+@pytest.mark.slow
+@pytest.mark.posix
+def test_the_cap_holds_for_a_run_that_is_killed_and_resumed(
+    youden: Youden, paid_folder: Path, server: WireServer, place: str
+) -> None:
+    usage = {"prompt_tokens": 199, "completion_tokens": 1}
+    server.behave = lambda n, body: replace(honest(n, body), usage=usage, delay=0.02)
+    judge = wire_judge(server.url, price=100, max_tokens=1, concurrency=4)
+    write_small_run(paid_folder, "paid", judge=judge, max_cost=1.5)
+    command = ["judge", "paid.yaml", "--store", place]
+    for _ in range(3):
+        n_before = server.n_requests
+        process = subprocess.Popen([sys.executable, "-m", "youden", *command], cwd=paid_folder)
+        while server.n_requests < n_before + 6 and process.poll() is None:
+            time.sleep(0.005)
+        process.kill()
+        process.wait()
+        assert server.n_requests > n_before
+    ended = youden(*command)
+    assert (ended.code, "cap of 1.5 USD" in ended.err) == (1, True), ended.err
+    assert 0.4 < server.n_requests * 2 * A_CALL <= 1.5
+    assert youden(*command, "--max-cost", "4").code == 0
 
 
 def test_billed_attempts_without_an_answer_are_in_the_totals(
@@ -99,19 +173,21 @@ def test_a_run_folder_that_is_renamed_in_its_project_keeps_its_totals(youden: Yo
 
 def test_a_plan_states_what_all_earlier_commands_have_cost(youden: Youden, paid_folder: Path) -> None:
     youden("calibrate", "paid.yaml", "--calls", "60", "--max-cost", "100")
-    calibrated = youden("plan", "paid.yaml", "--json").said["cost"]["usd_spent"]
-    assert calibrated > 0.5
+    calibrated = youden("plan", "paid.yaml", "--json").said["paid"]
+    assert (calibrated["usd"], calibrated["usd_calibration"] > 0.5) == (0, True)
     assert youden("judge", "paid.yaml", "--max-cost", "0.3").code == 1
-    ended = youden("plan", "paid.yaml", "--json")
-    spent = ended.said["cost"]["usd_spent"]
-    assert calibrated < spent <= calibrated + 0.3
-    assert f"earlier commands on this run have cost ${spent:.4f} in total" in ended.err
+    ended = youden("plan", "paid.yaml", "--max-cost", "0.5", "--json")
+    spent = ended.said["paid"]["usd"]
+    assert 0 < spent <= 0.3
+    assert ended.said["usd_left"] == pytest.approx(0.5 - spent)
+    assert f"this run has paid ${spent:.4f} over all commands; calibrations of its judge have paid $0." in ended.err
+    assert f"of the cap of $0.5 for the run, ${0.5 - spent:.4f} remain, which pays for about" in ended.err
     youden("run", "paid.yaml", "--max-cost", "50").well()
+    before = youden("plan", "paid.yaml", "--json").said["paid"]
     (paid_folder / "runs/paid").rename(paid_folder / "runs/final")
-    before = youden("plan", "runs/final/config.yaml", "--json").said["cost"]["usd_spent"]
-    assert before == pytest.approx(110 * A_CALL, abs=0.1)
+    assert youden("plan", "runs/final/config.yaml", "--json").said["paid"] == before
     youden("extend", "calls", "runs/final", "20", "--max-cost", "9").well()
-    assert youden("plan", "runs/final/config.yaml", "--json").said["cost"]["usd_spent"] > before
+    assert youden("plan", "runs/final/config.yaml", "--json").said["paid"]["usd"] > before["usd"]
 
 
 def test_trials_that_share_a_request_are_stated_with_the_calls(
@@ -124,6 +200,11 @@ def test_trials_that_share_a_request_are_stated_with_the_calls(
     planned = youden("plan", "paid.yaml", "--json")
     n_shared = planned.said["cost"]["n_shared"]
     assert n_shared > 0
+    assert planned.said["cost"]["tokens_out"] == 110 - n_shared
+    assert youden("judge", "paid.yaml", "--max-cost", "0.3").code == 1
+    left = youden("plan", "paid.yaml", "--json").said["cost"]
+    n_left = 110 - n_shared - server.n_requests
+    assert left["usd_left"] / left["usd"] == pytest.approx(n_left / (110 - n_shared), rel=0.05)
     assert f"plan: {n_shared} of the 110 trials show the same two texts as another trial" in planned.err
     assert f"plan: {n_shared} of the 110 trials" in youden("run", "paid.yaml", "--max-cost", "9").well().err
 

@@ -15,7 +15,9 @@ import click
 
 from youden import __version__
 from youden.cli import options, output
+from youden.errors import ConfigError, JudgeError
 from youden.extras import EXTRAS, format_install
+from youden.project_store import project_store, usual_store
 from youden.text.printable import printable
 
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from youden.judging.config.trust import KeyUse
     from youden.judging.doctor import Diagnosis
     from youden.types import Finding
+    from youden.types.payments import RunPayments
     from youden.types.pool import Json
 
 
@@ -44,10 +47,11 @@ NOT_USABLE = 2
 )
 @options.json
 def doctor_command(judge: str | None, trust: bool, as_json: bool) -> int:
-    """Check the installation and the API keys, or test JUDGE.
+    """Check the installation, the API keys and the payments, or test JUDGE.
 
     Without JUDGE, the command lists the extras (optional packages) with the commands that need them, and the judges with the
-    state of their API keys. It states the age of the shipped prices, and warns if they are older than 180 days.
+    state of their API keys. It states the age of the shipped prices, and warns if they are older than 180 days. It also states
+    what each run has paid, according to the store YOUDEN_STORE, or else to .youden/answers.db of the project.
 
     JUDGE is the name of a judge in configs/judges/, the path of a .yaml file, or a model such as gpt-4o or anthropic/NAME. The
     file may also be the config of a run or a file of agents. One request is sent to check the key, the connection, the model, the
@@ -185,8 +189,10 @@ def _print_installation(*, as_json: bool) -> None:
 
     judges = list_judges()
     price_finding = check_price_age()
+    payments = _read_payments()
     if as_json:
-        output.print_json(_installation_to_json(judges, price_finding, describe_table()))
+        installation = _installation_to_json(judges, price_finding, describe_table())
+        output.print_json({**installation, "payments": {run: asdict(paid) for run, paid in payments.items()}})
         return
 
     versions = f"youden {__version__}, Python {platform.python_version()}"
@@ -198,6 +204,27 @@ def _print_installation(*, as_json: bool) -> None:
     click.echo(f"  {price_finding.severity:<7}  {price_finding.message}")
     if price_finding.remedy:
         click.echo(f"           {price_finding.remedy}")
+    if payments:
+        click.echo("\npayments, by run")
+    for run, paid in payments.items():
+        click.echo(printable(f"  {run}: {paid.describe()}"))
+
+
+def _read_payments() -> dict[str, RunPayments]:
+    """Read what each run has paid from the usual store; nothing if it cannot be read.
+
+    A run is named by the path of its folder relative to its store, or by the name of its folder if the store is on a server.
+    """
+    from youden.judging.store.accounts import list_run_payments
+    from youden.judging.store.answers import open_store
+
+    try:
+        with open_store(usual_store() or project_store(), read_only=True) as store:
+            return list_run_payments(store)
+    except (ConfigError, JudgeError) as error:
+        if error.slug != "store-missing":
+            output.print_warnings([f"the payments of the runs cannot be read: {error}"])
+        return {}
 
 
 def _installation_to_json(judges: Iterable[JudgeConfig], price_finding: Finding, price_source: str) -> dict[str, Json]:

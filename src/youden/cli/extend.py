@@ -192,8 +192,9 @@ def _extend_and_print(
     from youden.workflows.extend import extend_run, finish_extension, plan_extension
 
     RunFolder(run).check_not_imported()
-    config = run_options.load_config(run / "config.yaml", overrides)
-    planned = plan_extension(config, **request)
+    changes = {key: value for key, value in overrides.items() if key != "max_cost"}
+    config = run_options.load_config(run / "config.yaml", changes)
+    planned = plan_extension(config, max_cost=overrides.get("max_cost"), **request)
     if isinstance(planned, str):  # the reason why nothing can be added
         output.print_note(f"no request is sent: {planned}")
         if output_mode == "json":

@@ -294,33 +294,35 @@ def print_plan(
             f"the store has answers to {cost.n_other_settings:,} of these trials under other settings of the judge "
             f"({cost.other_settings}), which are reused only with those settings"
         )
-    if cost.usd_spent:
-        lines.append(f"earlier commands on this run have cost ${format_decimal(cost.usd_spent, 4)} in total")
-    elif cost.usd_spent is None:
-        lines.append(
-            "the cost of earlier commands on this run is unknown: some answers were imported, or have no price"
-        )
+    if not planned.paid.is_zero:
+        lines.append(planned.paid.describe())
     for line in [*lines, *_describe_cap(planned, cost)]:
         print_note(f"plan: {line}")
 
 
 def _describe_cap(planned: PlannedRun, cost: Cost) -> list[str]:
-    """Describe how many calls the cost cap of a run pays for.
+    """Describe how much of the cost cap of a run remains, and how many calls it pays for.
 
-    Returns a list of one sentence; it is empty if there is no cap, or if the cap pays for all calls.
+    Returns a list of one sentence. It is empty if there is no cap, or if all of it remains and pays for all calls.
     """
-    max_cost = planned.config.max_cost
-    n_affordable = cost.count_affordable(max_cost)
-    if n_affordable is None:
+    usd_left = planned.usd_left
+    if usd_left is None:
         return []
+    cap = f"the cap of ${planned.config.max_cost:g}"
+    if planned.paid.usd_under_cap:
+        cap = f"of {cap} for the run, ${format_decimal(usd_left, 4)} remain, which"
+    n_affordable = cost.count_affordable(usd_left)
+    if n_affordable is None:
+        is_used = planned.paid.usd_under_cap > 0 and cost.calls_left > 0
+        return [f"{cap} pays for all remaining calls"] if is_used else []
     will_have_answers = cost.stored + n_affordable > 0  # at the time when the run stops
     partial_fit_hint = ""
     if will_have_answers and planned.can_be_partial:
         command = format_command(["youden", "fit", str(planned.folder.path)])
         partial_fit_hint = f"; `{command}` ranks by the answers so far"
     return [
-        f"the cap of ${max_cost:g} pays for about {n_affordable:,} of the {cost.calls_left:,} calls. The run then stops, "
-        f"and the same command as before resumes it{partial_fit_hint}"
+        f"{cap} pays for about {n_affordable:,} of the {cost.calls_left:,} calls. The run then stops, "
+        f"and the same command with a higher cap resumes it{partial_fit_hint}"
     ]
 
 
@@ -570,6 +572,8 @@ def print_judged_run(
     usd_per_call = None if summary.calls is None else summary.calls.usd_per_call
     next_step = format_next_step(folder, summary.facts, usd_per_call=usd_per_call)
     clauses = [format_uncertain_costs(summary.warnings).removesuffix("; "), end_reason]
+    if summary.calls is not None and not summary.calls.paid.is_zero:
+        clauses.append(summary.calls.paid.describe())
     if next_step:
         clauses.append(f"next: {next_step}")
     next_steps = "; ".join(clause for clause in clauses if clause)

@@ -112,7 +112,7 @@ def _plan_to_json(planned: PlannedRun, forecast: PrecisionForecast | None) -> di
     from youden.pipeline.decision_costs import forecast_other_decision
     from youden.protocol.coverage import compute_coverage
 
-    plan, max_cost = planned.plan, planned.config.max_cost
+    plan = planned.plan
     forecast_by_other_answer_kind = forecast_other_decision(plan, planned.judge)
     return {
         "run": str(planned.folder.path),
@@ -122,8 +122,10 @@ def _plan_to_json(planned: PlannedRun, forecast: PrecisionForecast | None) -> di
         "expected": None if forecast is None else forecast.to_json(),
         "other_decision": None if forecast_by_other_answer_kind is None else forecast_by_other_answer_kind.to_json(),
         "cost": asdict(planned.cost),
-        "max_cost": max_cost,
-        "calls_within_max_cost": planned.cost.count_affordable(max_cost),
+        "paid": asdict(planned.paid),
+        "max_cost": planned.config.max_cost,
+        "usd_left": planned.usd_left,
+        "calls_within_max_cost": planned.n_affordable,
         "coverage": asdict(compute_coverage(plan)),
         "notes": list(plan.notes),
     }
@@ -376,11 +378,12 @@ def _format_calls(calls: CallFacts) -> str:
     if calls.n_reused:
         text += f", {calls.n_reused:,} of them requested before this run"
     if calls.usd is None:
-        return f"{text}; their cost is unknown"
-    text += f"; they cost ${calls.usd:.4f} in all invocations"
+        text += "; their cost is unknown"
+    else:
+        text += f"; they cost ${calls.usd:.4f} in all invocations"
     if calls.usd_calibration:
         text += f", of which ${format_decimal(calls.usd_calibration, 4)} by the calibration"
-    return text
+    return text if calls.paid.is_zero else f"{text}; {calls.paid.describe()}"
 
 
 def _import_answers(

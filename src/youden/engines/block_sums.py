@@ -20,6 +20,7 @@ from youden.stats.trials.comparisons import Differences
 from youden.types import MISSING_REASONS, PAIRED, Plan, Scores, Verdicts
 from youden.types.cells import CellIndex, Pairs, ScoredCells
 from youden.types.facts import CallFacts
+from youden.types.payments import RunPayments
 from youden.types.pool import Bools, Floats, Ids, Positions, count_distinct, or_none
 from youden.types.results import Rates, ScoreKind, ScoreRole
 
@@ -366,7 +367,7 @@ class CallCounts:
             self._hashes_without_call.append(known_hashes)
             self._n_without_call += len(known_hashes)
 
-    def to_facts(self, *, models: tuple[str, ...], usd_calibration: float) -> CallFacts:
+    def to_facts(self, *, models: tuple[str, ...], usd_calibration: float, paid: RunPayments) -> CallFacts:
         """Return the counts of all rows that were added.
 
         Parameters
@@ -375,6 +376,8 @@ class CallCounts:
             Models that answered.
         usd_calibration : float
             USD that the calibration of the run's judge paid for answers that are used here; NaN if unknown.
+        paid : RunPayments
+            What the run has paid over all commands.
 
         Returns
         -------
@@ -405,6 +408,7 @@ class CallCounts:
             n_reused=n_reused,
             n_shared=self._n_without_call - n_reused,
             usd_calibration=or_none(usd_calibration),
+            paid=paid,
             n_pending=n_pending,
         )
 
@@ -441,4 +445,4 @@ def count_calls(result: Verdicts) -> CallFacts:
     counts = CallCounts(plan, measured_columns)
     all_columns = plan.trials.columns() | {"missing_reason": result.missing_reason} | measured_columns
     counts.add_rows(lambda: [all_columns])  # all rows are one chunk, which `add_rows` may read twice
-    return counts.to_facts(models=result.models, usd_calibration=result.usd_calibration)
+    return counts.to_facts(models=result.models, usd_calibration=result.usd_calibration, paid=result.paid)

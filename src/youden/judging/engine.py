@@ -31,7 +31,7 @@ from youden.judging.offline.in_batches import BatchRunner
 from youden.judging.question.questions import Questions, RowKey, describe_trial
 from youden.judging.scheduler.calling import Caller
 from youden.judging.scheduler.loop import RequestLoop, run_loops
-from youden.judging.scheduler.options import Batching, JudgingOptions, calibration_account
+from youden.judging.scheduler.options import Batching, JudgingOptions
 from youden.judging.scheduler.outcomes import Outcomes
 from youden.judging.scheduler.progress_log import ProgressLog
 from youden.judging.scheduler.shutdown import (
@@ -41,6 +41,7 @@ from youden.judging.scheduler.shutdown import (
     make_budget_error,
     make_too_many_missing_error,
 )
+from youden.judging.store.accounts import calibration_account
 from youden.judging.store.answers import Store, make_payment
 from youden.judging.store.plan_answers import Costs, PlanAnswers, format_missing_reasons, iter_call_lists, read_answers
 from youden.registry import Registry

@@ -136,7 +136,7 @@ def fit_judged(
             model,
             abilities,
             measure_judge_rates(trials),
-            calls=counts.to_facts(models=metadata.models, usd_calibration=usd_calibration),
+            calls=counts.to_facts(models=metadata.models, usd_calibration=usd_calibration, paid=metadata.paid),
             warnings=[
                 *clones,
                 *metadata.warnings,

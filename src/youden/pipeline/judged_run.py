@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext, suppress
-from dataclasses import dataclass, replace
+from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import astuple, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Protocol
@@ -20,12 +20,12 @@ from youden.errors import IncompleteRunError, TooManyMissingError, YoudenError
 from youden.judging.call.budget import Budget
 from youden.judging.config.judge_files import JudgeConfig, load_judge_of_run
 from youden.judging.estimate import estimate
-from youden.judging.scheduler.options import JudgingOptions, calibration_account
+from youden.judging.scheduler.options import JudgingOptions
 from youden.judging.scheduler.progress_log import ProgressLog
 from youden.judging.scheduler.shutdown import check_answered, run_until_stopped
+from youden.judging.store.accounts import calibration_account, read_run_payments
 from youden.judging.store.answers import load_backend_class, open_store_of_folder
-from youden.judging.store.contract import Payment
-from youden.judging.store.worker_group import SharedBudget, WorkerGroup, coordinate_run
+from youden.judging.store.worker_group import SharedBudget, WorkerGroup, coordinate_run, join_as_worker
 from youden.pipeline.alternative_rankings import check_partner_rules
 from youden.pipeline.fitted_run import check_target
 from youden.pipeline.follow_ups import judge_follow_ups
@@ -39,8 +39,8 @@ from youden.pipeline.verdicts import query_judge
 from youden.protocol.blocks import get_extensions
 from youden.text.printable import format_command
 from youden.types import Plan, Pool, Verdicts
+from youden.types.payments import RunPayments
 from youden.types.planning import Cost
-from youden.types.pool import or_none
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +61,8 @@ class PlannedRun:
         Estimated cost of the plan.
     summary : PoolSummary or None
         Summary of the pool, written to the folder; None for a process that writes no files.
+    paid : RunPayments
+        What the run has paid over all earlier commands.
     """
 
     config: RunConfig
@@ -69,6 +71,19 @@ class PlannedRun:
     judge: JudgeConfig
     cost: Cost
     summary: PoolSummary | None = None
+    paid: RunPayments = field(default_factory=RunPayments)
+
+    @property
+    def usd_left(self) -> float | None:
+        """Amount in USD that the cost cap of the run leaves; None if there is no cap."""
+        if self.config.max_cost is None:
+            return None
+        return max(0.0, self.config.max_cost - self.paid.usd_under_cap)
+
+    @property
+    def n_affordable(self) -> int | None:
+        """Number of remaining calls that the cost cap pays for; None if it pays for all, or if a price is unknown."""
+        return self.cost.count_affordable(self.usd_left)
 
     @property
     def pool(self) -> Pool:
@@ -143,9 +158,9 @@ def plan_run(config: RunConfig, *, batched: bool = False, pools: Sequence[Pool] 
 
     folder.cache_pool(plan.pool, config)
     cost = estimate(plan, judge, store=config.store_location, keys=get_hash_reader(folder))
-    cost = replace(cost, usd_spent=_read_usd_spent(config, judge))
     summary = PoolSummary.from_pool(plan.pool, source=str(config.pool))
-    planned = PlannedRun(with_resolved_defaults(config, plan), folder, plan, judge, cost, summary)
+    paid = read_payments_of_run(config, judge)
+    planned = PlannedRun(with_resolved_defaults(config, plan), folder, plan, judge, cost, summary, paid)
     has_earlier_answers = folder.is_judged and folder.read_judged_plan_digest() != plan.digest
     if not has_earlier_answers:
         if plan is not run_plan.stored_plan:
@@ -172,17 +187,16 @@ def judge_run(
 ) -> Verdicts:
     """Query the judge for answers that the store lacks, and write verdicts.parquet.
 
-    The costs in verdicts.parquet include all invocations of this run, also interrupted ones. An adaptive plan is judged round
-    by round, and plan.parquet is written together with the verdicts. The request hashes of a large plan are written before it
-    is judged.
+    The cost cap limits the total that the run pays, over this command and all earlier ones. The costs in verdicts.parquet include
+    all invocations of this run, also interrupted ones. An adaptive plan is judged round by round, and plan.parquet is written
+    together with the verdicts. The request hashes of a large plan are written before it is judged.
 
     Parameters
     ----------
     planned : PlannedRun
         Result of `plan_run`.
     options : JudgingOptions, optional
-        Options of the requests. The cost cap and the maximum fraction of missing answers are taken from the run's config. The
-        cap holds for this invocation alone.
+        Options of the requests. The cost cap and the maximum fraction of missing answers are taken from the run's config.
     collect : AnswerCollector, optional
         Function that collects the answers. Default: `collect_answers`, in this process.
     on_start : callable, optional
@@ -209,11 +223,7 @@ def judge_run(
     lock = run_lock(config, planned.plan, planned.judge)
 
     # a judge that stores no answers has no workers to coordinate
-    coordination = (
-        coordinate_run(config.store_location, run=get_run_name(planned.folder, planned.plan))
-        if planned.judge.stores_new_answers
-        else nullcontext()
-    )
+    coordination = join_group(planned) if planned.judge.stores_new_answers else nullcontext()
     with lock, coordination as team:
         on_start()
         log = ProgressLog(None if options is None else options.progress)
@@ -240,6 +250,7 @@ def judge_run(
         record_answer_counts(result, facts)
         check_answered(result, max_missing=config.max_missing)
         result = keep_saved_costs(result, folder, planned.judge)
+        result = replace(result, paid=read_payments_of_run(config, planned.judge))
         folder.write_plan(result.plan)
         folder.write_verdicts(result)
         _write_config(planned)
@@ -249,6 +260,17 @@ def judge_run(
 def _has_answers(planned: PlannedRun, team: WorkerGroup) -> bool:
     """Return whether the store has an answer to the plan, from before this invocation or from its processes."""
     return planned.cost.stored + team.answered + team.others.answered > 0
+
+
+def join_group(planned: PlannedRun, *, is_coordinator: bool = True) -> AbstractContextManager[WorkerGroup]:
+    """Join the group of processes that send requests for a run and share its cost cap, as its coordinator or as a worker."""
+    join = coordinate_run if is_coordinator else join_as_worker
+    return join(
+        planned.config.store_location,
+        run=get_run_name(planned.folder, planned.plan),
+        account=get_cost_account(planned.config),
+        usd_paid=_read_saved_payments(planned.config).usd_under_cap,
+    )
 
 
 def get_run_name(folder: RunFolder, plan: Plan) -> str:
@@ -334,27 +356,27 @@ def get_cost_account(config: RunConfig, *, calibrating: bool = False) -> str:
     return calibration_account(account) if calibrating else account
 
 
-def _read_usd_spent(config: RunConfig, judge: JudgeConfig) -> float | None:
-    """Return the cost in USD of all commands on a run, calibrations included; None if a price is unknown.
+def read_payments_of_run(config: RunConfig, judge: JudgeConfig) -> RunPayments:
+    """Return what a run has paid over all commands.
 
-    The cost is the sum of the run's cost accounts in the store. The cost in fit.json is returned if it is larger: the accounts
-    belong to the path of the folder, so they are incomplete after the folder was renamed or copied. A store that cannot be read
-    is ignored.
+    The amounts are read from the run's cost accounts in the store. Those in verdicts.parquet are returned if they are larger: the
+    accounts belong to the path of the folder, so they are incomplete after the folder was renamed or copied. A store that cannot
+    be read is ignored.
     """
     if not judge.stores_new_answers:
-        return 0.0
-    payments: list[Payment] = []
+        return RunPayments()
+    booked = RunPayments()
     with suppress(YoudenError), open_store_of_folder(config.store_location) as store:
-        for calibrating in (False, True):
-            payments += store.read_payments(get_cost_account(config, calibrating=calibrating)).values()
-    usd_booked = sum(payment.usd for payment in payments)
-    usd_fitted = 0.0
-    folder = RunFolder(config.folder)
-    if folder.has("fit.json"):
-        with suppress(YoudenError):
-            calls = folder.read_facts().calls
-            usd_fitted = (calls and calls.usd) or 0.0
-    return or_none(max(usd_booked, usd_fitted))  # NaN if `usd_booked` is
+        booked = read_run_payments(store, get_cost_account(config))
+    saved = _read_saved_payments(config)
+    return RunPayments(*map(max, astuple(booked), astuple(saved)))
+
+
+def _read_saved_payments(config: RunConfig) -> RunPayments:
+    """Return the payments that a run's verdicts.parquet states; no payments if it does not exist or is damaged."""
+    with suppress(YoudenError):
+        return RunFolder(config.folder).read_saved_payments()
+    return RunPayments()
 
 
 def _get_path_relative_to_store(config: RunConfig) -> str:

@@ -31,9 +31,9 @@ from youden.judging.scheduler.progress_log import ProgressLog
 from youden.judging.scheduler.shutdown import AnswersMissingError, check_answered
 from youden.judging.store.answers import open_store
 from youden.judging.store.permission import VARIABLE
-from youden.judging.store.worker_group import WorkerGroup, coordinate_run, join_as_worker
+from youden.judging.store.worker_group import WorkerGroup
 from youden.pipeline.fitted_run import fit_run
-from youden.pipeline.judged_run import PlannedRun, collect_answers, get_cost_account, get_run_name
+from youden.pipeline.judged_run import PlannedRun, collect_answers, get_cost_account, join_group
 from youden.pipeline.planned_run import find_run_plan
 from youden.pipeline.request_hashes import get_hash_reader
 from youden.pipeline.run_store import check_same_store, run_lock
@@ -165,7 +165,7 @@ def import_run(planned: PlannedRun, paths: Sequence[Path]) -> ImportCounts:
     """
     config = planned.config
     lock = run_lock(config, planned.plan, planned.judge)
-    with lock, coordinate_run(config.store_location, run=get_run_name(planned.folder, planned.plan)):
+    with lock, join_group(planned):
         plan = find_known_rounds(planned).plan
         n_new_before = 0  # answers that were imported by earlier passes of the loop
         while True:
@@ -249,7 +249,7 @@ def join_run(planned: PlannedRun, options: JudgingOptions | None = None) -> Verd
     Raises JudgeError, BudgetError or TooManyMissingError if the judge cannot be used, the cost cap is reached, or more
     answers are missing than the config allows.
     """
-    with join_as_worker(planned.config.store_location, run=get_run_name(planned.folder, planned.plan)) as team:
+    with join_group(planned, is_coordinator=False) as team:
         verdicts = collect_answers(planned, options, team=team)
     check_answered(verdicts, max_missing=planned.config.max_missing)
     return verdicts

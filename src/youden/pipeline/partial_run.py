@@ -7,6 +7,7 @@ that need all answers refuse such a run, and `youden run` finishes it.
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from youden.judging.estimate import estimate_by_characters
 from youden.judging.scheduler.options import JudgingOptions
 from youden.judging.scheduler.shutdown import AnswersMissingError, check_answered, run_until_stopped
 from youden.judging.store.permission import check_store_allowed
-from youden.pipeline.judged_run import PlannedRun, collect_answers, get_cost_account
+from youden.pipeline.judged_run import PlannedRun, collect_answers, get_cost_account, read_payments_of_run
 from youden.pipeline.planned_run import is_same_judge
 from youden.pipeline.recovered_answers import reuse_saved_answers
 from youden.pipeline.request_hashes import get_hash_reader
@@ -78,6 +79,7 @@ def write_answers_so_far(folder: RunFolder) -> None:
         if n_stored == 0:
             raise folder.make_unjudged_error(_describe_votes(verdicts, judge))
         check_answered(verdicts, max_missing=config.max_missing)
+        verdicts = replace(verdicts, paid=read_payments_of_run(config, judge))
         folder.write_plan(verdicts.plan)
         folder.write_verdicts(verdicts)
 

@@ -71,7 +71,7 @@ def fit_preference_run(
     counts = CallCounts(plan, metadata.measured)
     counts.add_rows(read_rows)
     usd_calibration = float("nan") if metadata.usd_calibration is None else metadata.usd_calibration
-    calls = counts.to_facts(models=metadata.models, usd_calibration=usd_calibration)
+    calls = counts.to_facts(models=metadata.models, usd_calibration=usd_calibration, paid=metadata.paid)
     if not calls.n_answered:
         raise make_no_answers_error(calls.n_paired)
 

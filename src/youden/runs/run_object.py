@@ -315,7 +315,8 @@ class Run(RunView):
         judge : str, optional
             The judge of the run, or a replay of it. Default: the judge of the run.
         max_cost : float, optional
-            Maximum cost in USD of all requests of this invocation; required for judges that can cost money.
+            Maximum cost of the extension in USD, in addition to what the run has paid before. The cost cap of the run rises
+            accordingly. Default: what the cost cap of the run leaves.
         max_missing : float in [0, 1], optional
             Maximum fraction of trials without an answer. Default: that of the run.
         target : {"items-like-these", "these-items", "items-and-judges"}, optional
@@ -355,14 +356,14 @@ class Run(RunView):
             options[kind] = None if pool is None else _ensure_pool_on_disk(pool, self.path)
         options["focus"] = [focus] if isinstance(focus, str) else list(focus)
 
-        overrides = {"judge": judge, "max_cost": max_cost, "max_missing": max_missing, "target": target}
+        overrides = {"judge": judge, "max_missing": max_missing, "target": target}
         changes = {key: _to_plain(value) for key, value in overrides.items() if value is not None}
         from youden.report.pages.writing import write_report
         from youden.workflows.extend import extend_run, finish_extension, plan_extension
 
         with _sending_requests(retry_failed=retry_failed, log=log, progress=progress) as judging_options:
             config = with_default_store(read_run_config(self.folder.file("config.yaml"), changes), usual_store())
-            planned = plan_extension(config, **options)
+            planned = plan_extension(config, max_cost=_to_plain(max_cost), **options)
             if not isinstance(planned, str):
                 extend_run(planned, judging_options)
                 write_report(self.folder)
@@ -401,7 +402,7 @@ class Run(RunView):
         seed : int, default 0
             Seed of the selection of trials.
         max_cost : float, optional
-            Maximum cost in USD of all requests of this invocation; required for judges that can cost money.
+            Maximum cost of the second run in USD, over all commands; required for judges that can cost money.
         max_missing : float in [0, 1], optional
             Maximum fraction of trials without an answer. Default: that of the run.
         retry_failed, progress : bool, default False, True

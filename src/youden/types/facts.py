@@ -12,6 +12,7 @@ from typing import Annotated, Literal, get_args
 from youden.run_keys import Target
 from youden.types.columns import Meaning, columns_of, fields_of
 from youden.types.finding import Finding
+from youden.types.payments import RunPayments
 from youden.types.pool import Json
 from youden.types.recommendation import NOT_MADE, UNKNOWN_SIGNAL, JudgeSignalFacts, Recommendation
 from youden.types.results import ScoreKind
@@ -251,6 +252,8 @@ class CallFacts:
     """Number of answers from the store that were not requested by this run, but by its calibration or another run."""
     usd_calibration: float | None = 0.0
     """Part of `usd` that the calibration of the run paid for answers that are used here."""
+    paid: RunPayments = field(default_factory=RunPayments)
+    """What the run has paid over all commands, also for answers that it does not use."""
     n_shared: int = 0
     """Number of answers that came with another trial's request in this run, because both trials show the same two texts. Those
     in `n_reused` do not count."""

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from youden.errors import PlanError
 from youden.types.finding import Finding
+from youden.types.payments import RunPayments
 from youden.types.planning import Plan
 from youden.types.pool import Bools, Codes, Floats, Ids, Json, ReadOnly
 
@@ -236,6 +237,8 @@ class Verdicts(ReadOnly):
     """Findings that concern every number computed from these answers."""
     usd_calibration: float = 0.0
     """Cost in USD that the calibration of the run paid for these answers; NaN if a price is unknown."""
+    paid: RunPayments = field(default_factory=RunPayments)
+    """What the run has paid over all commands, also for answers that it does not use; 0 outside the folder of a run."""
     votes: Floats | None = None
     """float (n_judges, n_trials), answer of each judge of a jury, NaN if it gave none; None for a single judge."""
 

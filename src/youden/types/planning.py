@@ -203,10 +203,8 @@ class Cost:
     """Number of calls whose answers are in the store."""
     usd_left: float | None = None
     """Estimated cost in USD of the calls that are not in the store; None if a price is unknown or no store was read."""
-    usd_spent: float | None = 0.0
-    """Cost in USD of all earlier commands on the run, calibrations included; None if the cost of an answer is unknown."""
     n_shared: int = 0
-    """Number of trials that share the request of an earlier trial with the same two texts. `usd` counts it for each trial."""
+    """Number of trials that share the request of an earlier trial with the same two texts. Tokens and costs count it once."""
     n_other_settings: int = 0
     """Number of calls that have a stored answer under other settings of the judge, which the run does not reuse."""
     other_settings: str = ""

@@ -9,9 +9,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 
-import numpy as np
 from pydantic import ValidationError
 
 from youden.data.folder.extension_steps import ExtensionRequest, ExtensionStep, UnfinishedExtension
@@ -20,11 +20,12 @@ from youden.data.folder.run_config import RunConfig
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import read_pool
 from youden.errors import ConfigError, PlanError, RunFolderError, YoudenError
+from youden.judging.config.judge_files import load_judge_of_run
 from youden.judging.estimate import estimate
 from youden.judging.scheduler.options import JudgingOptions
 from youden.pipeline.call_division import find_call_division
 from youden.pipeline.fitted_run import RunFit, fit_run
-from youden.pipeline.judged_run import judge_run
+from youden.pipeline.judged_run import judge_run, read_payments_of_run
 from youden.protocol.plan import PlanSize
 from youden.protocol.pooled_trials import count_added_calls, has_free_calls
 from youden.run_keys import CallBudget
@@ -50,6 +51,7 @@ def plan_extension(
     half_width: float | None = None,
     top: int | None = None,
     max_regret: float | None = None,
+    max_cost: float | None = None,
 ) -> PlannedExtension | str:
     """Plan an extension of a judged run, or resume one that was stopped.
 
@@ -58,7 +60,7 @@ def plan_extension(
     Parameters
     ----------
     config : RunConfig
-        Config of the run, with the changes of this command, such as a cost cap.
+        Config of the run, with the changes of this command, such as a judge.
     agents, items, repeats : str, optional
         Path of the pool with the agents, items or further responses to add. At most one of them.
     calls : int or str, optional
@@ -75,6 +77,9 @@ def plan_extension(
         Number of best agents to search for: `calls` are spent in rounds on fewer and fewer contenders.
     max_regret : float, optional
         Maximum regret: search until the upper bound on the regret of the selected agents is at most this.
+    max_cost : float, optional
+        Maximum cost of the extension in USD, in addition to what the run has paid before. Default: what the cost cap of the
+        run leaves.
 
     Returns
     -------
@@ -116,12 +121,39 @@ def plan_extension(
             f"The options do not fit: {format_validation_error(error)}. Correct them.", slug="extend-options"
         ) from None
 
+    unfinished = config.unfinished
+    if unfinished is None:
+        paid_before = read_payments_of_run(config, load_judge_of_run(config)).usd_under_cap
+    else:
+        paid_before = unfinished.paid_before
+    if max_cost is not None:
+        config = config.model_copy(update={"max_cost": paid_before + max_cost})
+
+    planned = _plan_first_step(config, request)
+    if isinstance(planned, str):
+        return planned
+    if max_cost is None and unfinished is not None:
+        max_cost = unfinished.max_cost
+    return _with_recorded_cap(planned, max_cost=max_cost, paid_before=paid_before)
+
+
+def _plan_first_step(config: RunConfig, request: ExtensionRequest) -> PlannedExtension | str:
+    """Plan the first step of an extension, or the last step of one that was stopped.
+
+    Returns the reason as a sentence if a search needs no further calls.
+    """
     if config.unfinished is not None:
         return resume_extension(config, config.unfinished, request)
     n_extensions = len(config.extensions)
     if request.is_search:
         return _plan_search_round(config, request, n_before=n_extensions, n_spent=0)
     return _plan_single_step(config, request, n_before=n_extensions)
+
+
+def _with_recorded_cap(planned: PlannedExtension, *, max_cost: float | None, paid_before: float) -> PlannedExtension:
+    """Add the maximum cost of an extension, and what the run had paid before, to the record of the extension."""
+    record = planned.unfinished.model_copy(update={"max_cost": max_cost, "paid_before": paid_before})
+    return replace(planned, unfinished=record)
 
 
 def _read_extended_pools(config: RunConfig, step: ExtensionStep) -> list[Pool]:
@@ -246,7 +278,7 @@ def extend_run(planned: PlannedExtension, options: JudgingOptions | None = None)
     planned : PlannedExtension
         From `plan_extension`.
     options : JudgingOptions, optional
-        Options of the requests. A cost cap holds for all rounds together.
+        Options of the requests.
 
     Returns
     -------
@@ -274,31 +306,18 @@ def extend_run(planned: PlannedExtension, options: JudgingOptions | None = None)
         return fitted, ""
 
     n_spent = int((planned.run.plan.trials.step > request.first).sum())
-    usd = _read_cost(planned)
     while True:
-        remaining_cost = None if config.max_cost is None else max(config.max_cost - usd, 0.0)
         extensions = planned.run.config.extensions
-        extended = config.model_copy(update={"extensions": extensions, "max_cost": remaining_cost, "unfinished": None})
+        extended = config.model_copy(update={"extensions": extensions, "unfinished": None})
         next_round = _plan_search_round(extended, request, n_before=request.first, n_spent=n_spent)
         if isinstance(next_round, str):
             n_rounds = format_count(len(extensions) - request.first, "round")
             return fitted, f"{n_rounds}, {n_spent:,} calls; {next_round}"
-        planned = next_round
+        planned = _with_recorded_cap(next_round, max_cost=request.max_cost, paid_before=request.paid_before)
         fitted = _extend_by_step(planned, options)
         new_trials = planned.new_trials
         n_paired = int((new_trials.trial_type == PAIRED).sum())
         n_spent += n_paired if has_free_calls(planned.run.plan) else len(new_trials)
-        usd += _read_cost(planned)
-
-
-def _read_cost(planned: PlannedExtension) -> float:
-    """Return the cost of the answers to a step in USD; answers without a known cost count as 0."""
-    folder = planned.run.folder
-    usd = folder.read_verdicts(folder.read_plan()).usd
-    if usd is None:
-        return 0.0
-    n_new = len(planned.new_trials)
-    return float(np.nansum(usd[-n_new:]))
 
 
 def _extend_by_step(planned: PlannedExtension, options: JudgingOptions | None) -> RunFit:
@@ -308,7 +327,9 @@ def _extend_by_step(planned: PlannedExtension, options: JudgingOptions | None) -
     is stored, this record is discarded. Errors of `judge_run` are raised.
     """
     run = planned.run
-    config_in_folder = run.folder.read_config()  # unlike `run.config`, without a cost cap of this command
+    config_in_folder = (
+        run.folder.read_config()
+    )  # `judge_run` writes `run.config`, with the judge and store of this command
     try:
         judge_run(run, options, on_start=partial(_record_unfinished, planned))
     except YoudenError as error:
@@ -317,9 +338,9 @@ def _extend_by_step(planned: PlannedExtension, options: JudgingOptions | None) -
                 finish_extension(run.folder)  # discards the record, so nothing is left of the extension
         raise
 
-    changes = {"target": run.config.target, "extensions": run.config.extensions, "unfinished": planned.unfinished}
-    extended_config = config_in_folder.model_copy(update=changes)
-    run.folder.write_config(extended_config)
+    recorded = _record_command(config_in_folder, planned)
+    changes = {"target": run.config.target, "extensions": run.config.extensions}
+    run.folder.write_config(recorded.model_copy(update=changes))
     return fit_run(run.folder)
 
 
@@ -352,7 +373,15 @@ def _record_unfinished(planned: PlannedExtension) -> None:
             f"{folder.path} was extended by another process after this extension was planned. Run the same command again.",
             slug="run-extended",
         )
-    folder.write_config(recorded.model_copy(update={"unfinished": planned.unfinished}))
+    folder.write_config(_record_command(recorded, planned))
+
+
+def _record_command(config: RunConfig, planned: PlannedExtension) -> RunConfig:
+    """Return the config of a run with the record of an unfinished extension, and with its cost cap if that is higher."""
+    max_cost = config.max_cost
+    if max_cost is not None and planned.run.config.max_cost is not None:
+        max_cost = max(max_cost, planned.run.config.max_cost)
+    return config.model_copy(update={"unfinished": planned.unfinished, "max_cost": max_cost})
 
 
 def _is_extended_by_other_process(recorded: RunConfig, planned: UnfinishedExtension) -> bool:

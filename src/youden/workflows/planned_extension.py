@@ -114,11 +114,11 @@ def plan_step(
     new_trials = select_trials(run.plan, run.plan.trials.step == number + 1)
     cost = estimate(new_trials, run.judge, store=run.config.store_location)
     options = request.model_dump(include=set(ExtensionRequest.model_fields))
-    state = {"max_cost": config.max_cost, "pool": run.plan.pool_digest, "first": first, "number": number, "step": step}
+    state = {"pool": run.plan.pool_digest, "first": first, "number": number, "step": step}
     planned = PlannedExtension(
         run=run,
         new_trials=replace(new_trials, notes=run.plan.notes[-1:]),
-        cost=replace(cost, usd_spent=run.cost.usd_spent),
+        cost=cost,
         new_agents=run.plan.agent_ids[n_agents_before:],
         half_width=half_width,
         unfinished=UnfinishedExtension.model_validate(options | state),
@@ -132,7 +132,7 @@ def resume_extension(config: RunConfig, unfinished: UnfinishedExtension, request
     """Plan the last step of a stopped extension once more, so that this command can finish the extension.
 
     A search for the best agents has one step per round. Any other extension has a single step. The step gets the same trials as
-    in the stopped command. Nothing is written. If `config` has no cost cap, that of the stopped command is used.
+    in the stopped command. Nothing is written.
 
     config : config of the run; its extensions may contain the last step already
     unfinished : record of the stopped extension in this config, with its last step
@@ -154,9 +154,7 @@ def resume_extension(config: RunConfig, unfinished: UnfinishedExtension, request
         fault = "was started with other contents of its pool, or of the run's own pool. Restore these contents"
         raise _unfinished_error(config, unfinished, fault=fault)
 
-    max_cost = unfinished.max_cost if config.max_cost is None else config.max_cost
-    unfinished_with_cap = planned.unfinished.model_copy(update={"max_cost": max_cost})
-    return replace(planned, unfinished=unfinished_with_cap, resumed=True)
+    return replace(planned, resumed=True)
 
 
 def _unfinished_error(config: RunConfig, unfinished: UnfinishedExtension, *, fault: str) -> RunFolderError:

@@ -127,7 +127,9 @@ class UnfinishedExtension(ExtensionRequest):
     Attributes
     ----------
     max_cost : float, optional
-        Cost cap in USD. A command with another cap continues the same extension.
+        Maximum cost of the extension in USD. A command with another one continues the same extension.
+    paid_before : float
+        What the run had paid before the extension, in USD; its cost cap is this amount and `max_cost`.
     pool : str
         Digest of the run's pool including this extension.
     first : int
@@ -139,6 +141,7 @@ class UnfinishedExtension(ExtensionRequest):
     """
 
     max_cost: Usd | None = None
+    paid_before: Usd = 0.0
     pool: _Text
     first: FromZero
     number: FromZero

@@ -39,6 +39,7 @@ from youden.types import Plan, Pool, Scores, Verdicts
 from youden.types.cells import Pairs
 from youden.types.facts import PartnerRules, RankingRow, RunFacts
 from youden.types.label_facts import QualityFacts, Validation
+from youden.types.payments import RunPayments
 from youden.types.pool import Json
 from youden.types.results import CurlCurve, Rates, ScoreKind, Signature, VarianceFacts
 
@@ -242,6 +243,10 @@ class RunFolder:
     def read_recorded_judge(self) -> Mapping[str, Json]:
         """Read the settings of the judge whose answers are in verdicts.parquet."""
         return self._read_verdicts_metadata().judge
+
+    def read_saved_payments(self) -> RunPayments:
+        """Read what the run had paid when its verdicts were written; no payments if there are no verdicts."""
+        return self._read_verdicts_metadata().paid if self.has("verdicts.parquet") else RunPayments()
 
     def _read_verdicts_metadata(self) -> VerdictsMetadata:
         """Read the metadata of verdicts.parquet, such as the judge and the number of pending trials, without its rows."""

@@ -30,6 +30,7 @@ from youden.errors import RunFolderError
 from youden.run_keys import SplitRule
 from youden.types import Finding, Plan, Rounds, Trials, Verdicts
 from youden.types.columns import TableColumn
+from youden.types.payments import RunPayments
 from youden.types.planning import Split
 from youden.types.pool import Bools, Floats, Positions
 
@@ -126,6 +127,7 @@ class VerdictsMetadata(TableMetadata):
     warnings: tuple[Finding, ...]
     measured: tuple[str, ...]
     usd_calibration: float | None
+    paid: RunPayments = RunPayments()
     n_pending: int = 0
 
 
@@ -246,6 +248,7 @@ def _make_verdicts_metadata(verdicts: Verdicts) -> VerdictsMetadata:
         warnings=verdicts.warnings,
         measured=tuple(measured),
         usd_calibration=None if isnan(verdicts.usd_calibration) else verdicts.usd_calibration,
+        paid=verdicts.paid,
         n_pending=verdicts.n_pending,
     )
 
@@ -277,6 +280,7 @@ def read_verdicts(path: Path, plan: Plan) -> Verdicts:
         models=metadata.models,
         warnings=metadata.warnings,
         usd_calibration=usd_calibration,
+        paid=metadata.paid,
         votes=_read_votes(table),
     )
 

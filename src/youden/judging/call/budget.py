@@ -127,6 +127,13 @@ class Budget:
         return self.spent
 
     @property
+    def remedy(self) -> str:
+        """What the user can do when the cap is reached, as a clause."""
+        if self.spent_by_all == 0:
+            return "Set a higher max_cost, because this cap allows no call"
+        return "Set a higher max_cost, or run the same command again to spend as much once more"
+
+    @property
     def booked(self) -> float:
         """USD booked so far. Calls without a usable reply count at their estimated cost; in `spent`, at their maximum cost."""
         return self.spent - sum(costs.max_usd_lost - costs.usd_lost for costs in self.uncertain.values())

@@ -103,11 +103,6 @@ def make_batch_options(
     return Batching(poll, say=on_status or _ignore, folder=folder_path)
 
 
-def calibration_account(account: str) -> str:
-    """Return the name of the cost account for calibrating the judge of a run; `account` is that of the run itself."""
-    return f"{account} (calibration)"
-
-
 @dataclass(frozen=True)
 class JudgingOptions:
     """How the calls of a run are made.

@@ -383,14 +383,11 @@ def make_budget_error(budget: Budget, *, n_done: int, n: int, what: str = "trial
     what : str, default "trials"
         What is counted, in the plural.
     """
-    if budget.spent_by_all == 0:
-        remedy = "Set a higher max_cost, because this cap allows no call"
-    else:
-        remedy = "Set a higher max_cost, or run the same command again to spend as much once more"
     return BudgetError(
         f"The next call could exceed the cap of {budget.cap:.6g} USD: {budget.spent_by_all:.6g} USD were spent "
         "(calls without a reply count at their largest possible cost), "
-        f"{n_done} of {n} {what} are done and {n - n_done} remain. {remedy}; no stored answer is requested or paid for twice.",
+        f"{n_done} of {n} {what} are done and {n - n_done} remain. {budget.remedy}; no stored answer is requested or paid for "
+        "twice.",
         slug="budget",
     )
 

@@ -5,6 +5,9 @@ process is the coordinator, which writes the run folder. A member that stops ren
 grant counts as spent, because it may have spent it after its last report. The cap holds for all members together,
 because the worst-case cost of each request is reserved in the store before it is sent. The coordinator writes its cap
 to a separate row. This cap also holds for workers that were started with a higher cap.
+
+The cap limits what the run pays over all commands. The first member of a group therefore writes a row with the amount
+that the run has paid before. The amounts that killed processes may have paid are then booked to an account of their own.
 """
 
 from __future__ import annotations
@@ -17,12 +20,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import NamedTuple, Self, cast
 
 from youden.errors import JudgeError, YoudenError
 from youden.judging.call.budget import PICODOLLARS_PER_USD, Budget, OutOfMoneyError
+from youden.judging.store.accounts import read_run_payments, unconfirmed_account
 from youden.judging.store.answers import Store, open_store
-from youden.judging.store.contract import Member
+from youden.judging.store.contract import Member, Payment, column_names, read_all_rows
 from youden.judging.store.leases import LEASE_SECONDS, is_dead_process, new_holder_name
 
 HEARTBEAT_SECONDS = 1.0
@@ -30,6 +34,13 @@ HEARTBEAT_SECONDS = 1.0
 
 CAP_ROW = "cap"
 """Name of the row whose `granted` is the cost cap of the coordinator. This row is not a member."""
+
+PAID_ROW_PREFIX = "paid before by "
+"""Start of the name of the row whose `granted` is what the run had paid before its group of members. The cost account of the
+run follows. This row is not a member."""
+
+MAX_ROUNDING_ERROR = 1000
+"""Largest difference of two sums of payments, in picodollars, that counts as a rounding error."""
 
 MAX_INTEGER = 2**63 - 1
 """Largest integer that a store accepts."""
@@ -83,7 +94,11 @@ class WorkerGroup:
     run : str
         Name of the run.
     is_coordinator : bool
-        Whether this process is the coordinator. A coordinator that finds no living member starts with the whole cap.
+        Whether this process is the coordinator.
+    account : str, optional
+        Cost account of the run, whose payments count towards the cap. Default: `run`.
+    usd_paid : float, default 0
+        What the run is known to have paid, in USD, if it is more than the account contains.
     heartbeat : float, default HEARTBEAT_SECONDS
         Seconds between reports.
 
@@ -108,7 +123,16 @@ class WorkerGroup:
         [run-busy] if another process is the coordinator.
     """
 
-    def __init__(self, store: Store, run: str, *, is_coordinator: bool, heartbeat: float = HEARTBEAT_SECONDS) -> None:
+    def __init__(
+        self,
+        store: Store,
+        run: str,
+        *,
+        is_coordinator: bool,
+        account: str | None = None,
+        usd_paid: float = 0.0,
+        heartbeat: float = HEARTBEAT_SECONDS,
+    ) -> None:
         self.sends_requests = True
         self.answered = 0
         self.others = OtherMembers()
@@ -118,6 +142,9 @@ class WorkerGroup:
         self._store = store
         self._run = run
         self._is_coordinator = is_coordinator
+        self._account = account or run
+        self._usd_paid = usd_paid
+        self._paid_before = 0  # picodollars that the run had paid when this member joined
         self._budget: SharedBudget | None = None
         self._heartbeat = heartbeat
         self._name = new_holder_name()
@@ -132,6 +159,9 @@ class WorkerGroup:
         self._reporter = threading.Thread(target=self._send_heartbeats, name="youden workers", daemon=True)
 
     def __enter__(self) -> Self:
+        self._book_unconfirmed_amounts()
+        self._book_earlier_payments()
+        self._paid_before = self._read_paid_amount(self._account)
         self.sync()
         self.start_fraction = 0.0 if self._is_coordinator else self.others.n_sending * _GOLDEN % 1
         self._reporter.start()
@@ -144,6 +174,48 @@ class WorkerGroup:
         self._reporter.join()
         with suppress(YoudenError):
             self._update_rows_in_store(0, is_leaving=True)
+
+    def _book_unconfirmed_amounts(self) -> None:
+        """Book what the processes of an earlier group may have paid in addition to what their account contains.
+
+        A process that was killed may have spent all that it was granted. The batches that it left at a provider do not count
+        here, because the process that resumes a batch reserves its cost. Nothing is booked if a member of the group is alive.
+        """
+        rows: Sequence[Member] = ()
+
+        def read_rows_of_ended_group(now: float, members: Sequence[Member]) -> Sequence[Member]:
+            nonlocal rows
+            rows = [] if any(_is_alive(member, now=now) for member in members) else members
+            return members
+
+        self._store.backend.replace_members(self._run, read_rows_of_ended_group)
+        account = _find_account(rows)
+        if account is None:
+            return
+        granted = sum(max(0, row.granted) for row in rows if row.name != CAP_ROW)
+        unconfirmed = granted - self._read_paid_amount(account) - self._sum_batches_in_progress()
+        self._book(unconfirmed_account(account), "killed processes", unconfirmed)
+
+    def _book_earlier_payments(self) -> None:
+        """Book what the run is known to have paid and its account lacks, because its folder was renamed or its store was lost."""
+        paid = math.ceil(self._usd_paid * PICODOLLARS_PER_USD)
+        self._book(self._account, "earlier payments", paid - self._read_paid_amount(self._account))
+
+    def _book(self, account: str, key: str, amount: int) -> None:
+        """Book an amount in picodollars to an account, unless it is a rounding error or negative."""
+        if amount > MAX_ROUNDING_ERROR:
+            self._store.pay(account, key, Payment(amount / PICODOLLARS_PER_USD))
+            self._store.flush()
+
+    def _read_paid_amount(self, account: str) -> int:
+        """Return what a run has paid according to its cost accounts, in picodollars."""
+        return math.ceil(read_run_payments(self._store, account).usd_under_cap * PICODOLLARS_PER_USD)
+
+    def _sum_batches_in_progress(self) -> int:
+        """Return the largest possible cost of the batches that are recorded in the store, in picodollars."""
+        usd = column_names("batches").index("usd")
+        costs = [cast(float | None, row[usd]) or 0.0 for row in read_all_rows(self._store.backend, "batches")]
+        return math.floor(sum(costs) * PICODOLLARS_PER_USD)
 
     def spend_from(self, budget: SharedBudget) -> None:
         """Report the amounts of `budget` from now on."""
@@ -198,12 +270,13 @@ class WorkerGroup:
         """Record what this member had been granted and had used when other members removed its row.
 
         They removed the row because this member seemed to have ended, and added the amount that it was granted to the row of
-        ended members, which has no name. The new row of this member contains only later amounts.
+        ended members, or to the amount that the run had paid before a new group. The new row of this member contains only later
+        amounts.
 
         previous_rows : rows of all members before this member added a new row
         report : all amounts of this member since it joined
         """
-        spent_by_ended = sum(row.spent for row in previous_rows if not row.name)
+        spent_by_ended = sum(row.spent for row in previous_rows if not row.name or _is_paid_row(row))
         self._granted_before_removal += min(self._granted, spent_by_ended)
         self._used_before_removal = report.minimum
 
@@ -286,8 +359,8 @@ class WorkerGroup:
         """Return the new rows of the other members: one row per living member, and one row for all ended members together.
 
         A member has ended if its process has ended, or if it did not renew its row in time. The amounts of ended members count
-        towards the cost cap. If a coordinator starts while no other member is alive, the result is empty, and the run starts
-        with the whole cap.
+        towards the cost cap. A member that starts while no other member is alive begins a new group. The result is then one row
+        with the amount that the run has paid before.
 
         now : time of the database, in seconds
         rows : rows of all members so far
@@ -301,11 +374,13 @@ class WorkerGroup:
         if self._is_coordinator and has_other_coordinator:
             raise self._make_busy_error()
 
-        is_starting_alone = self._is_coordinator and not self._has_joined and not living_rows
+        is_starting_alone = not self._has_joined and not living_rows
         if is_starting_alone:
-            return []
-        ended_rows = [row for row in other_rows if row not in living_rows]
-        return [*living_rows, *_merge_rows_of_ended_members(ended_rows)]
+            name, paid = PAID_ROW_PREFIX + self._account, self._paid_before
+            return [Member(name=name, leads=False, granted=paid, spent=paid, answered=0, expires=0.0)]
+        paid_rows = [row for row in other_rows if _is_paid_row(row)]
+        ended_rows = [row for row in other_rows if row not in living_rows and row not in paid_rows]
+        return [*paid_rows, *living_rows, *_merge_rows_of_ended_members(ended_rows)]
 
     def _compute_grant(self, requested: int, granted_to_others: int, *, minimum: int) -> int:
         """Compute the amount of the run's cost cap that this member may spend; all amounts are in picodollars.
@@ -362,6 +437,17 @@ def _merge_rows_of_ended_members(ended_rows: Sequence[Member]) -> list[Member]:
     return [Member(name="", leads=False, granted=granted, spent=granted, answered=n_answered, expires=0.0)]
 
 
+def _is_paid_row(row: Member) -> bool:
+    """Return whether a row contains what the run had paid before its group."""
+    return row.name.startswith(PAID_ROW_PREFIX)
+
+
+def _find_account(rows: Sequence[Member]) -> str | None:
+    """Find the cost account of the run in the rows of its group; None if they do not contain it."""
+    accounts = [row.name.removeprefix(PAID_ROW_PREFIX) for row in rows if _is_paid_row(row)]
+    return accounts[0] if accounts else None
+
+
 def is_in_progress(store: Store, run: str) -> bool:
     """Return whether a process sends requests for a run, according to its heartbeat.
 
@@ -385,7 +471,9 @@ def is_in_progress(store: Store, run: str) -> bool:
 
 
 @contextmanager
-def coordinate_run(store: str | Path, *, run: str) -> Iterator[WorkerGroup]:
+def coordinate_run(
+    store: str | Path, *, run: str, account: str | None = None, usd_paid: float = 0.0
+) -> Iterator[WorkerGroup]:
     """Be the coordinator of a run for the duration of the block.
 
     Other runs may use the store at the same time, and workers may join this run.
@@ -396,6 +484,10 @@ def coordinate_run(store: str | Path, *, run: str) -> Iterator[WorkerGroup]:
         Path or URL of the store.
     run : str
         Name of the run.
+    account : str, optional
+        Cost account of the run, whose payments count towards the cap. Default: `run`.
+    usd_paid : float, default 0
+        What the run is known to have paid, in USD, if it is more than the account contains.
 
     Yields
     ------
@@ -407,29 +499,40 @@ def coordinate_run(store: str | Path, *, run: str) -> Iterator[WorkerGroup]:
     JudgeError
         [run-busy] if another process is the coordinator.
     """
-    with open_store(store) as opened, WorkerGroup(opened, run, is_coordinator=True) as workers:
+    with (
+        open_store(store) as opened,
+        WorkerGroup(opened, run, is_coordinator=True, account=account, usd_paid=usd_paid) as workers,
+    ):
         yield workers
 
 
 @contextmanager
-def join_as_worker(store: str | Path, *, run: str) -> Iterator[WorkerGroup]:
+def join_as_worker(
+    store: str | Path, *, run: str, account: str | None = None, usd_paid: float = 0.0
+) -> Iterator[WorkerGroup]:
     """Join a run as a worker for the duration of the block; the coordinator may start later.
 
     Parameters
     ----------
     store : str or Path
         Path or URL of the store.
-    run : str
-        Name of the run.
+    run, account, usd_paid : str, str, float
+        As in `coordinate_run`.
 
     Yields
     ------
     WorkerGroup
         Membership of this process.
     """
-    with open_store(store) as opened, WorkerGroup(opened, run, is_coordinator=False) as workers:
+    with (
+        open_store(store) as opened,
+        WorkerGroup(opened, run, is_coordinator=False, account=account, usd_paid=usd_paid) as workers,
+    ):
         yield workers
 
+
+MARGIN_FRACTION = 0.02
+"""Largest fraction of the cap that a member requests in addition to what it has spent, reserved and needs."""
 
 BUDGET_CHECK_SECONDS = 0.05
 """Time between two checks whether reservations of other members have been released."""
@@ -438,13 +541,13 @@ BUDGET_CHECK_SECONDS = 0.05
 class SharedBudget(Budget):
     """Share of the cost cap of a group that one member may spend without another report.
 
-    It requests more than it has spent and reserved, so that one report covers many calls: the reserved amount again, and
-    twice what it needs for its next calls. If the process dies, the others lose no more than that.
+    It requests more than it has spent, reserved and needs for its next calls, so that one report covers many calls: as much
+    again, but at most `MARGIN_FRACTION` of the cap. If the process is killed, all of this counts towards the cap.
 
     Parameters
     ----------
     cap : float
-        USD that all members may spend together.
+        USD that the run may pay in total: all members, and all commands before.
     workers : WorkerGroup
         Membership of this process.
     """
@@ -461,8 +564,15 @@ class SharedBudget(Budget):
 
     @property
     def spent_by_all(self) -> float:
-        """USD spent by all members."""
+        """USD spent by all members, and by the commands before."""
         return self.spent + self._group.others.spent / PICODOLLARS_PER_USD
+
+    @property
+    def remedy(self) -> str:
+        """What the user can do when the cap is reached, as a clause."""
+        return (
+            "The cap limits the total of all commands on the run. To continue, set a higher one (max_cost, --max-cost)"
+        )
 
     def can_reserve(self, usd: float) -> bool:
         """Return whether a cost in USD can be reserved now, after requesting more of the cap if necessary."""
@@ -545,7 +655,7 @@ class SharedBudget(Budget):
         with self._amounts_lock:
             spent = self._count_spent_picodollars()
             for_open_calls = self._reserved + needed  # calls in flight, and the next calls
-            for_later_calls = for_open_calls  # as much again
+            for_later_calls = int(min(for_open_calls, MARGIN_FRACTION * self.cap * PICODOLLARS_PER_USD))
             requested = spent + for_open_calls + for_later_calls
 
             self._granted = min(self._granted, requested)

@@ -312,6 +312,8 @@ def _format_numbers_of_calls(data: ReportData) -> list[str]:
         cost = "" if data.reused_usd is None else f"; they cost ${data.reused_usd:,.4f}"
         n_reused = format_count(calls.n_reused, "answer", "was", "were")
         lines.append(f"{n_reused} requested before this run{cost}. ")
+    if not calls.paid.is_zero:
+        lines.append(f"In total, {calls.paid.describe()}. ")
     return lines
 
 
