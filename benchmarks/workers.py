@@ -1,4 +1,4 @@
-"""Measure several workers on one store: speed, CPU time, stalls, kills, cost caps, and two runs at once.
+"""Measure several workers on one store: speed, CPU time, stalls, kills, cost caps, rate limits, and two runs at once.
 
 Workers are separate processes; the judge is an HTTP server in this process.
 
@@ -126,7 +126,7 @@ class StoreFactory:
 
 
 @contextmanager
-def serve_run(bill: Bill, *, calls: int, **judge: object) -> Iterator[Path]:
+def serve_run(bill: Callable[[int, Mapping[str, Any]], Any], *, calls: int, **judge: object) -> Iterator[Path]:
     """Yield a folder with a pool and two configs, r.yaml and q.yaml, whose judge is a server that records `bill`."""
     pool_reader: Any = import_module("youden.data.pools.pool_reader")
     folder = Path(tempfile.mkdtemp())
@@ -348,10 +348,37 @@ def measure_shared_requests(stores: StoreFactory, kinds: list[str], *, smoke: bo
     }
 
 
+def measure_rate_limits(stores: StoreFactory, kinds: list[str], *, smoke: bool) -> Measured:
+    """Measure one and four workers on servers that reject requests with HTTP 429, after the first 20 seconds.
+
+    A real API takes longer than these servers to answer, so that their limits are harder to learn.
+    """
+    limited_servers: Any = import_module("limited_servers")
+    results: Measured = {}
+    headers_by_limit = {"bucket": ("none", "Retry-After", "OpenAI"), "window": ("none", "Retry-After"), "in flight": ("none",)}
+    for limit, headers in ((limit, headers) for limit, values in headers_by_limit.items() for headers in values):
+        for n in (1, 4):
+            behaviour = limited_servers.LimitedServer(limit, headers)
+            keys = {"concurrency": 64, "start_concurrency": 20, "backoff": 0.5}
+            with serve_run(behaviour, calls=200 if smoke else 3600, **keys) as folder:
+                run_workers(folder, stores.create(kinds[0]), n, lead=False)
+            results[f"{limit}, headers: {headers}, workers: {n}"] = behaviour.measure_steady_state()
+            print_result(results)
+    return {
+        "found": results,
+        "bars": {
+            "no answer lost": all(result["lost"] == 0 for result in results.values()),
+            "≥ 90 % of the server's rate": all(result["of_max_rate"] >= 0.9 for result in results.values()),
+            "< 5 % rejected": all(result["rejected_per_answer"] < 0.05 for result in results.values()),
+        },
+    }
+
+
 PARTS: dict[str, Callable[..., Measured]] = {
     "speed": measure_speed,
     "kills": measure_kills,
     "caps": measure_caps,
+    "limits": measure_rate_limits,
     "two_runs": measure_shared_requests,
 }
 
