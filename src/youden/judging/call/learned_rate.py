@@ -15,7 +15,7 @@ DECREASE_FACTOR = 0.8
 INTERVAL_SECONDS = 1.0
 """Shortest time between two changes of a limit in the same direction."""
 
-MAX_REJECTIONS_IN_A_ROW = 8
+MAX_REJECTIONS_IN_A_ROW = 10
 """Number of rejected requests in a row after which nothing is sent for a while."""
 MIN_PAUSE_SECONDS = 1.0
 MAX_BACKOFF_SECONDS = 30.0
