@@ -355,7 +355,11 @@ def measure_rate_limits(stores: StoreFactory, kinds: list[str], *, smoke: bool) 
     """
     limited_servers: Any = import_module("limited_servers")
     results: Measured = {}
-    headers_by_limit = {"bucket": ("none", "Retry-After", "OpenAI"), "window": ("none", "Retry-After"), "in flight": ("none",)}
+    headers_by_limit = {
+        "bucket": ("none", "Retry-After", "OpenAI"),
+        "window": ("none", "Retry-After"),
+        "in flight": ("none",),
+    }
     for limit, headers in ((limit, headers) for limit, values in headers_by_limit.items() for headers in values):
         for n in (1, 4):
             behaviour = limited_servers.LimitedServer(limit, headers)

@@ -12,8 +12,8 @@ import asyncio
 
 DECREASE_FACTOR = 0.8
 """Smallest factor by which a limit decreases at a time."""
-INTERVAL_SECONDS = 1.0
-"""Shortest time between two changes of a limit in the same direction."""
+DECREASE_SECONDS = 2.0
+"""Time in which a limit decreases by at most this factor."""
 
 MAX_REJECTIONS_IN_A_ROW = 10
 """Number of rejected requests in a row after which nothing is sent for a while."""
@@ -24,6 +24,7 @@ MAX_PAUSE_SECONDS = 60.0
 """Longest pause if the server states Retry-After: rate limits are usually counted per minute."""
 
 MIN_ANSWERS_PER_INCREASE = 20
+MIN_INCREASE_SECONDS = 1.0
 FIRST_INCREASE = 0.05
 MAX_INCREASE = 1.0
 """The first increase after a rejected request is by 5%. It doubles with each further increase, up to 100%."""
@@ -36,9 +37,9 @@ BURST_SECONDS = 0.02
 class LearnedRateLimiter:
     """Limit the requests per second to what the server accepts; there is no limit before the first HTTP 429.
 
-    A rejected request sets the rate to the number of answers per second since the last change, but to no less than 80% of
-    the rate before. The rate then stays until 20 requests were answered, and increases faster and faster until the next
-    rejected request. If several requests in a row are rejected, nothing is sent until the time in Retry-After has passed.
+    A rejected request sets the rate to the number of answers per second since the last decrease, but to no less than 80% of
+    the rate before. After 20 answers without a rejected request, the rate increases by 5%. This percentage doubles with each
+    further increase. If several requests in a row are rejected, nothing is sent until the time in Retry-After has passed.
 
     Attributes
     ----------
@@ -68,8 +69,8 @@ class LearnedRateLimiter:
         """Wait until a request may be sent; requests wait in the order of their arrival."""
         loop = asyncio.get_running_loop()
         async with self._queue:
-            while (seconds := max(self._next_send, self._paused_until) - loop.time()) > 0:
-                await asyncio.sleep(seconds)
+            send_time = max(self._next_send, self._paused_until)
+            await asyncio.sleep(max(0.0, send_time - loop.time()))
             if self.rate is not None:
                 self._next_send = max(self._next_send, loop.time() - BURST_SECONDS) + 1 / self.rate
 
@@ -89,7 +90,7 @@ class LearnedRateLimiter:
         self._n_answered_since_increase += 1
         now = asyncio.get_running_loop().time()
         seconds = now - self._increased_at
-        if self._n_answered_since_increase >= MIN_ANSWERS_PER_INCREASE and seconds >= INTERVAL_SECONDS:
+        if self._n_answered_since_increase >= MIN_ANSWERS_PER_INCREASE and seconds >= MIN_INCREASE_SECONDS:
             is_used = self.rate < 2 * self._n_answered_since_increase / seconds
             if is_used:
                 self.rate *= 1 + self._increase
@@ -128,7 +129,7 @@ class LearnedRateLimiter:
     def _decrease_rate(self, now: float) -> None:
         """Set the rate to that of the answers since the last decrease, but to no less than 80% of the rate so far."""
         seconds = 0.0 if self._changed_at is None else now - self._changed_at
-        if seconds < INTERVAL_SECONDS:
+        if seconds < DECREASE_SECONDS:
             return
         old_rate = self._n_sent / seconds if self.rate is None else self.rate
         self.rate = max(MIN_RATE, self._n_answered / seconds, DECREASE_FACTOR * old_rate)

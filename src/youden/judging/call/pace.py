@@ -23,7 +23,7 @@ from collections.abc import Callable
 
 from aiolimiter import AsyncLimiter
 
-from youden.judging.call.learned_rate import DECREASE_FACTOR, INTERVAL_SECONDS
+from youden.judging.call.learned_rate import DECREASE_FACTOR, DECREASE_SECONDS
 
 DEFAULT_START_CONCURRENCY = 20
 MIN_ANSWERS_PER_INCREASE = 25
@@ -34,7 +34,7 @@ class ConcurrencyLimiter:
     """Limit the number of calls in flight to what the server accepts.
 
     The limit increases by 1 after `limit` successful calls; after the first HTTP 429 (too many requests), 25 are needed at
-    least. At each HTTP 429, the limit decreases to the number of the other calls in flight, but not below 1, and in one second
+    least. At each HTTP 429, the limit decreases to the number of the other calls in flight, but not below 1, and in two seconds
     not below 80%.
 
     Parameters
@@ -63,7 +63,7 @@ class ConcurrencyLimiter:
         self._n_successes = 0
         self._min_successes = 1
         self._floor = 1
-        self._floor_set_at = -INTERVAL_SECONDS
+        self._floor_set_at = -DECREASE_SECONDS
 
     async def acquire(self) -> None:
         """Wait until another call may be in flight; callers are admitted in the order of their arrival."""
@@ -99,7 +99,7 @@ class ConcurrencyLimiter:
         """
         is_full = n_in_flight >= self.limit > 1
         now = self._clock()
-        if now - self._floor_set_at >= INTERVAL_SECONDS:
+        if now - self._floor_set_at >= DECREASE_SECONDS:
             self._floor_set_at = now
             self._floor = max(1, int(self.limit * DECREASE_FACTOR))
         new_limit = max(self._floor, min(self.limit, n_in_flight) - 1)
