@@ -1,9 +1,9 @@
 """Learn from replies with HTTP 429 (too many requests) how many requests per second a server accepts.
 
-The rate is learned from the answers, because servers state their limits in incompatible ways: the same header counts
-requests per minute with one provider and per day with another. AWS's SDKs learn a rate for the same reason (retry mode
-"adaptive"). They decrease it after every rejected request, which one server that rejects everything for the rest of a
-minute would reduce to nothing. Here a rejected request cannot decrease the rate below what the server accepted.
+The rate is learned from the answers and not from headers, because the same header has different meanings: with one
+provider, it counts requests per minute, with another per day. The retry mode "adaptive" of AWS's SDKs also learns a rate,
+but decreases it with each rejected request. If a server rejects all requests until the end of a minute, hardly any rate is
+left. Here the rate decreases at most to the number of answers per second, and by at most a fifth in two seconds.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class LearnedRateLimiter:
             Seconds that the server asked to wait; None if it did not say.
         may_decrease : bool
             False if the server may have rejected the request because of the number of calls in flight. The rate then decreases
-            only if no request is accepted.
+            only if many requests in a row are rejected.
         """
         now = asyncio.get_running_loop().time()
         self._restart_increase(now)

@@ -171,12 +171,12 @@ class Caller:
         for this process, so that no other process sends it.
         """
         estimated_tokens = 0.0
+        if self.learned_rate.is_limited:
+            await self._wait_until_stopped(self.learned_rate.acquire())
         if self.rate_limiter.is_limited:
             # about four characters per token
             estimated_tokens = count_characters(request) / 4 + self.config.answer_tokens
             await self._wait_until_stopped(self.rate_limiter.acquire(estimated_tokens))
-        if self.learned_rate.is_limited:
-            await self._wait_until_stopped(self.learned_rate.acquire())
         if self.is_stopped:
             raise CallError("The run ended before the request was sent.", kind="transient")
         if not self.has_leases():
