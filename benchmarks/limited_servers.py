@@ -13,8 +13,6 @@ from typing import Any
 wire: Any = import_module("wire_server")
 
 PER_SECOND = 80
-WINDOW_SECONDS = 20.0
-"""Length of a fixed window, and of the start of a run that is not measured."""
 LATENCY = 0.1
 MAX_IN_FLIGHT = 8
 
@@ -24,7 +22,7 @@ class LimitedServer:
     """Server behaviour that records when requests were answered and rejected.
 
     - bucket: 80 requests per second, and up to 80 at once
-    - window: 1,600 requests in each 20 seconds
+    - window: 4,800 requests in each minute
     - in flight: 8 requests at the same time, of 0.1 s each
 
     A rejection has the headers in `headers`: none, Retry-After, or those of OpenAI.
@@ -32,6 +30,8 @@ class LimitedServer:
 
     limit: str
     headers: str = "none"
+    period: float = 20.0
+    """Seconds of a run before the measurement, of the measurement, and of a window."""
     dice: random.Random = field(default_factory=lambda: random.Random(0))
     start: float | None = None
     answered: list[float] = field(default_factory=list)
@@ -64,8 +64,8 @@ class LimitedServer:
             self._tokens -= is_admitted
             return is_admitted
         if self.limit == "window":
-            window_start = now - now % WINDOW_SECONDS
-            return count_between(self.answered, window_start, now) < PER_SECOND * WINDOW_SECONDS
+            window_start = now - now % self.period
+            return count_between(self.answered, window_start, now) < PER_SECOND * self.period
         self._ends = [end for end in self._ends if end > now]
         if len(self._ends) >= MAX_IN_FLIGHT:
             return False
@@ -73,7 +73,7 @@ class LimitedServer:
         return True
 
     def _make_headers(self, now: float) -> dict[str, str]:
-        seconds = WINDOW_SECONDS - now % WINDOW_SECONDS if self.limit == "window" else 1.0
+        seconds = self.period - now % self.period if self.limit == "window" else 1.0
         if self.headers == "none":
             return {}
         if self.headers == "Retry-After":
@@ -86,13 +86,13 @@ class LimitedServer:
         }
 
     def measure_steady_state(self) -> dict[str, float]:
-        """Measure the second 20 seconds: the rate of answers over the highest possible one, and rejections per answer."""
+        """Measure the second period: the rate of answers over the highest possible one, and rejections per answer."""
         n_answered, n_rejected = (
-            count_between(times, WINDOW_SECONDS, 2 * WINDOW_SECONDS) for times in (self.answered, self.rejected)
+            count_between(times, self.period, 2 * self.period) for times in (self.answered, self.rejected)
         )
         max_rate = MAX_IN_FLIGHT / LATENCY if self.limit == "in flight" else PER_SECOND
         return {
-            "of_max_rate": n_answered / WINDOW_SECONDS / max_rate,
+            "of_max_rate": n_answered / self.period / max_rate,
             "rejected_per_answer": n_rejected / max(1, n_answered),
             "rejected_in_all": len(self.rejected),
             "answered_in_all": len(self.answered),

@@ -349,7 +349,7 @@ def measure_shared_requests(stores: StoreFactory, kinds: list[str], *, smoke: bo
 
 
 def measure_rate_limits(stores: StoreFactory, kinds: list[str], *, smoke: bool) -> Measured:
-    """Measure one and four workers on servers that reject requests with HTTP 429, after the first 20 seconds.
+    """Measure one and four workers on servers that reject requests with HTTP 429, after the first 20 or 60 seconds.
 
     A real API takes longer than these servers to answer, so that their limits are harder to learn.
     """
@@ -362,9 +362,9 @@ def measure_rate_limits(stores: StoreFactory, kinds: list[str], *, smoke: bool) 
     }
     for limit, headers in ((limit, headers) for limit, values in headers_by_limit.items() for headers in values):
         for n in (1, 4):
-            behaviour = limited_servers.LimitedServer(limit, headers)
+            behaviour = limited_servers.LimitedServer(limit, headers, period=60.0 if limit == "window" else 20.0)
             keys = {"concurrency": 64, "start_concurrency": 20, "backoff": 0.5}
-            with serve_run(behaviour, calls=200 if smoke else 3600, **keys) as folder:
+            with serve_run(behaviour, calls=200 if smoke else int(180 * behaviour.period), **keys) as folder:
                 run_workers(folder, stores.create(kinds[0]), n, lead=False)
             results[f"{limit}, headers: {headers}, workers: {n}"] = behaviour.measure_steady_state()
             print_result(results)

@@ -32,7 +32,7 @@ def test_concurrency_grows_by_one_per_window_of_successes_up_to_its_maximum() ->
     calls = ConcurrencyLimiter(22, start=20)
     for expected, n in ((20, 19), (21, 1), (21, 20), (22, 1), (22, 500)):
         for _ in range(n):
-            calls.record_success()
+            calls.record_success(calls.limit)
         assert calls.limit == expected
 
 
@@ -55,7 +55,8 @@ def test_after_a_429_concurrency_grows_by_at_most_one_per_25_answers() -> None:
     calls.record_throttling(9)
     for expected, n in ((8, 24), (9, 1), (9, 24), (10, 1)):
         for _ in range(n):
-            calls.record_success()
+            calls.record_success(calls.limit)
+            calls.record_success(calls.limit - 1)  # does not count: the limit is not used
         assert calls.limit == expected
 
 
@@ -85,7 +86,7 @@ async def test_calls_in_flight_never_exceed_the_changing_limit() -> None:
                 clock.now += DECREASE_SECONDS
                 calls.record_throttling(n_open)
             else:
-                calls.record_success()
+                calls.record_success(n_open)
             maximum = max(maximum, n_open - max(before, calls.limit, 10))
             n_open -= 1
             calls.release()

@@ -28,14 +28,16 @@ from youden.judging.call.learned_rate import DECREASE_FACTOR, DECREASE_SECONDS
 DEFAULT_START_CONCURRENCY = 20
 MIN_ANSWERS_PER_INCREASE = 25
 """Number of answers that an increase needs after the first 429, so that a server with a limit rejects few calls."""
+MIN_USED_FRACTION = 0.9
+"""Fraction of the limit that must be in flight when an answer arrives, or it does not count after the first 429."""
 
 
 class ConcurrencyLimiter:
     """Limit the number of calls in flight to what the server accepts.
 
-    The limit increases by 1 after `limit` successful calls; after the first HTTP 429 (too many requests), 25 are needed at
-    least. At each HTTP 429, the limit decreases to the number of the other calls in flight, but not below 1, and in two seconds
-    not below 80%.
+    The limit increases by 1 after `limit` successful calls. After the first HTTP 429 (too many requests), 25 are needed at
+    least, and those do not count during which far fewer calls were in flight than allowed. At each HTTP 429, the limit
+    decreases to the number of the other calls in flight, but not below 1, and in two seconds not below 80%.
 
     Parameters
     ----------
@@ -76,9 +78,15 @@ class ConcurrencyLimiter:
         else:
             self._semaphore.release()
 
-    def record_success(self) -> None:
-        """Record that a call was answered, which may increase the limit."""
-        self._n_successes += 1
+    def record_success(self, n_in_flight: int) -> None:
+        """Record that a call was answered, which may increase the limit.
+
+        n_in_flight : number of requests at the server, including the answered one
+        """
+        was_throttled = self._min_successes > 1
+        is_used = n_in_flight >= MIN_USED_FRACTION * self.limit
+        if is_used or not was_throttled:
+            self._n_successes += 1
         if self._n_successes >= max(self.limit, self._min_successes) and self.limit < self.max_limit:
             self._n_successes = 0
             self.limit += 1

@@ -127,7 +127,7 @@ class Caller:
                     booked = self._book_lost_call(max_tokens_in, max_tokens_out, max_cost)
             call.last_attempt_usd = booked
             call.usd += booked
-        self.concurrency.record_success()
+        self.concurrency.record_success(self._n_at_server + 1)
         self.learned_rate.record_answer()
         return completion
 
