@@ -13,8 +13,9 @@ from typing import Any
 wire: Any = import_module("wire_server")
 
 PER_SECOND = 80
-LATENCY = 0.1
-MAX_IN_FLIGHT = 8
+LATENCY = {"bucket": 0.1, "window": 0.1, "in flight": 0.5}
+"""Mean time of an answer in seconds."""
+MAX_IN_FLIGHT = 40
 
 
 @dataclass
@@ -23,7 +24,7 @@ class LimitedServer:
 
     - bucket: 80 requests per second, and up to 80 at once
     - window: 4,800 requests in each minute
-    - in flight: 8 requests at the same time, of 0.1 s each
+    - in flight: 40 requests at the same time, of 0.5 s each
 
     A rejection has the headers in `headers`: none, Retry-After, or those of OpenAI.
     """
@@ -47,7 +48,7 @@ class LimitedServer:
             self.start = time.monotonic()
         now = time.monotonic() - self.start
         prompt = body["messages"][-1]["content"]
-        delay = LATENCY * self.dice.lognormvariate(-0.045, 0.3)  # its mean is LATENCY
+        delay = LATENCY[self.limit] * self.dice.lognormvariate(-0.045, 0.3)  # the factor has the mean 1
         if not self._admits(now, delay):
             self.rejected.append(now)
             self.waiting.add(prompt)
@@ -90,9 +91,8 @@ class LimitedServer:
         n_answered, n_rejected = (
             count_between(times, self.period, 2 * self.period) for times in (self.answered, self.rejected)
         )
-        max_rate = MAX_IN_FLIGHT / LATENCY if self.limit == "in flight" else PER_SECOND
         return {
-            "of_max_rate": n_answered / self.period / max_rate,
+            "of_max_rate": n_answered / self.period / PER_SECOND,
             "rejected_per_answer": n_rejected / max(1, n_answered),
             "rejected_in_all": len(self.rejected),
             "answered_in_all": len(self.answered),

@@ -351,7 +351,7 @@ def measure_shared_requests(stores: StoreFactory, kinds: list[str], *, smoke: bo
 def measure_rate_limits(stores: StoreFactory, kinds: list[str], *, smoke: bool) -> Measured:
     """Measure one and four workers on servers that reject requests with HTTP 429, after the first 20 or 60 seconds.
 
-    A real API takes longer than these servers to answer, so that their limits are harder to learn.
+    The end of a fixed window is unknown without Retry-After, so that this case has no bar for rejections.
     """
     limited_servers: Any = import_module("limited_servers")
     results: Measured = {}
@@ -373,7 +373,11 @@ def measure_rate_limits(stores: StoreFactory, kinds: list[str], *, smoke: bool) 
         "bars": {
             "no answer lost": all(result["lost"] == 0 for result in results.values()),
             "≥ 90 % of the server's rate": all(result["of_max_rate"] >= 0.9 for result in results.values()),
-            "< 5 % rejected": all(result["rejected_per_answer"] < 0.05 for result in results.values()),
+            "< 5 % rejected": all(
+                result["rejected_per_answer"] < 0.05
+                for name, result in results.items()
+                if not name.startswith("window, headers: none")
+            ),
         },
     }
 
