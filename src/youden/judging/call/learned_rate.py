@@ -23,7 +23,7 @@ MAX_BACKOFF_SECONDS = 30.0
 MAX_PAUSE_SECONDS = 60.0
 """Longest pause if the server states Retry-After: rate limits are usually counted per minute."""
 
-MIN_ANSWERS_PER_INCREASE = 20
+MIN_ANSWERS_PER_INCREASE = 30
 MIN_INCREASE_SECONDS = 1.0
 FIRST_INCREASE = 0.05
 MAX_INCREASE = 1.0
@@ -38,7 +38,7 @@ class LearnedRateLimiter:
     """Limit the requests per second to what the server accepts; there is no limit before the first HTTP 429.
 
     A rejected request sets the rate to the number of answers per second since the last decrease, but to no less than 80% of
-    the rate before. After 20 answers without a rejected request, the rate increases by 5%. This percentage doubles with each
+    the rate before. After 30 answers without a rejected request, the rate increases by 5%. This percentage doubles with each
     further increase. If several requests in a row are rejected, nothing is sent until the time in Retry-After has passed.
 
     Attributes
