@@ -46,7 +46,7 @@ large_pools.py 40 40
 importing.py --smoke
 engine.py --smoke --only cpu pacing replay storing
 engine_faults.py --smoke
-workers.py --smoke --only speed --stores sqlite
+workers.py --smoke --only speed limits --stores sqlite
 planning.py --trials 100000
 ranking.py
 walks.py

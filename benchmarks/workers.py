@@ -1,4 +1,4 @@
-"""Measure several workers on one store: speed, CPU time, stalls, kills, cost caps, and two runs at once.
+"""Measure several workers on one store: speed, CPU time, stalls, kills, cost caps, rate limits, and two runs at once.
 
 Workers are separate processes; the judge is an HTTP server in this process.
 
@@ -126,7 +126,7 @@ class StoreFactory:
 
 
 @contextmanager
-def serve_run(bill: Bill, *, calls: int, **judge: object) -> Iterator[Path]:
+def serve_run(bill: Callable[[int, Mapping[str, Any]], Any], *, calls: int, **judge: object) -> Iterator[Path]:
     """Yield a folder with a pool and two configs, r.yaml and q.yaml, whose judge is a server that records `bill`."""
     pool_reader: Any = import_module("youden.data.pools.pool_reader")
     folder = Path(tempfile.mkdtemp())
@@ -348,10 +348,45 @@ def measure_shared_requests(stores: StoreFactory, kinds: list[str], *, smoke: bo
     }
 
 
+def measure_rate_limits(stores: StoreFactory, kinds: list[str], *, smoke: bool) -> Measured:
+    """Measure one and four workers on servers that reject requests with HTTP 429, after the first 20 or 60 seconds.
+
+    The end of a fixed window is unknown without Retry-After, so that this case has no bar for rejections.
+    """
+    limited_servers: Any = import_module("limited_servers")
+    results: Measured = {}
+    headers_by_limit = {
+        "bucket": ("none", "Retry-After", "OpenAI"),
+        "window": ("none", "Retry-After"),
+        "in flight": ("none",),
+    }
+    for limit, headers in ((limit, headers) for limit, values in headers_by_limit.items() for headers in values):
+        for n in (1, 4):
+            behaviour = limited_servers.LimitedServer(limit, headers, period=60.0 if limit == "window" else 20.0)
+            keys = {"concurrency": 64, "start_concurrency": 20, "backoff": 0.5}
+            with serve_run(behaviour, calls=200 if smoke else int(180 * behaviour.period), **keys) as folder:
+                run_workers(folder, stores.create(kinds[0]), n, lead=False)
+            results[f"{limit}, headers: {headers}, workers: {n}"] = behaviour.measure_steady_state()
+            print_result(results)
+    return {
+        "found": results,
+        "bars": {
+            "no answer lost": all(result["lost"] == 0 for result in results.values()),
+            "≥ 90 % of the server's rate": all(result["of_max_rate"] >= 0.9 for result in results.values()),
+            "< 5 % rejected": all(
+                result["rejected_per_answer"] < 0.05
+                for name, result in results.items()
+                if not name.startswith("window, headers: none")
+            ),
+        },
+    }
+
+
 PARTS: dict[str, Callable[..., Measured]] = {
     "speed": measure_speed,
     "kills": measure_kills,
     "caps": measure_caps,
+    "limits": measure_rate_limits,
     "two_runs": measure_shared_requests,
 }
 

@@ -12,6 +12,7 @@ from contextlib import suppress
 from youden.judging.call.budget import Budget, TypicalUsage
 from youden.judging.call.connection import Backend
 from youden.judging.call.failures import TOO_MANY_REQUESTS, CallError
+from youden.judging.call.learned_rate import LearnedRateLimiter
 from youden.judging.call.pace import ConcurrencyLimiter, RateLimiter
 from youden.judging.call.reply import check_usage, count_request_bytes, max_request_tokens
 from youden.judging.config.judge_files import JudgeConfig, call_cost
@@ -35,6 +36,7 @@ class Caller:
     concurrency : ConcurrencyLimiter
     breaker : CircuitBreaker
     rate_limiter : RateLimiter
+    learned_rate : LearnedRateLimiter
     is_stopped : bool
         Whether no more calls are sent.
     has_leases : callable
@@ -54,6 +56,8 @@ class Caller:
         self._rate_limit_timeouts: set[asyncio.Timeout] = set()
         limits = (config.requests_per_minute, config.tokens_per_minute) if backend.live else (None, None)
         self.rate_limiter = RateLimiter(*limits)
+        self.learned_rate = LearnedRateLimiter()
+        self._n_at_server = 0
 
     def stop(self) -> None:
         """Send no more calls, and wake all calls that wait to be sent."""
@@ -98,7 +102,7 @@ class Caller:
         try:
             estimated_tokens = await self._wait_for_rate_limit(call.request)
             spent = max_cost  # from here on, the server may charge the call
-            reply = await with_timeout(self.config.timeout, self.backend.open().answer(call.request))
+            reply = await self._send(call.request)
             completion, usage_error = check_usage(
                 reply, n_bytes=n_bytes, n_messages=n_messages, answer_limit=self._answer_limit
             )
@@ -114,8 +118,6 @@ class Caller:
         except CallError as error:
             if error.unbilled:
                 spent = 0.0
-            if error.status == TOO_MANY_REQUESTS:
-                self.concurrency.record_throttling()
             raise
         finally:
             self.budget.settle(max_cost, spent)
@@ -125,8 +127,26 @@ class Caller:
                     booked = self._book_lost_call(max_tokens_in, max_tokens_out, max_cost)
             call.last_attempt_usd = booked
             call.usd += booked
-        self.concurrency.record_success()
+        self.concurrency.record_success(self._n_at_server + 1)
+        self.learned_rate.record_answer()
         return completion
+
+    async def _send(self, request: Request) -> Completion:
+        """Send a request, and adapt the limits if the server replies that there are too many (HTTP 429).
+
+        Raises: CallError if the call fails or takes too long.
+        """
+        self._n_at_server += 1
+        self.learned_rate.record_sent()
+        try:
+            return await with_timeout(self.config.timeout, self.backend.open().answer(request))
+        except CallError as error:
+            if error.status == TOO_MANY_REQUESTS:
+                is_full = self.concurrency.record_throttling(self._n_at_server)
+                self.learned_rate.record_throttling(error.retry_after, may_decrease=not is_full)
+            raise
+        finally:
+            self._n_at_server -= 1
 
     def _book_lost_call(self, max_tokens_in: int, max_tokens_out: int, max_cost: float) -> float:
         """Estimate the cost of a call that was sent and failed, and record the call for the findings on the run.
@@ -151,18 +171,20 @@ class Caller:
         for this process, so that no other process sends it.
         """
         estimated_tokens = 0.0
+        if self.learned_rate.is_limited:
+            await self._wait_until_stopped(self.learned_rate.acquire())
         if self.rate_limiter.is_limited:
             # about four characters per token
             estimated_tokens = count_characters(request) / 4 + self.config.answer_tokens
-            await self._acquire_tokens(estimated_tokens)
+            await self._wait_until_stopped(self.rate_limiter.acquire(estimated_tokens))
         if self.is_stopped:
             raise CallError("The run ended before the request was sent.", kind="transient")
         if not self.has_leases():
             raise CallError("The lease on the request may have expired.", kind="transient")
         return estimated_tokens
 
-    async def _acquire_tokens(self, n_tokens: float) -> None:
-        """Wait until the rate limiter admits a request of `n_tokens` tokens, or until the run ends.
+    async def _wait_until_stopped(self, permission: Awaitable[None]) -> None:
+        """Wait until a limiter permits a request, or until the run ends.
 
         The wait has no time limit, but when the run ends, the method `stop` sets the timeouts of all waits to 0.
         """
@@ -171,7 +193,7 @@ class Caller:
             async with asyncio.timeout(max_seconds) as timeout:
                 self._rate_limit_timeouts.add(timeout)
                 try:
-                    await self.rate_limiter.acquire(n_tokens)
+                    await permission
                 finally:
                     self._rate_limit_timeouts.discard(timeout)
 
