@@ -47,7 +47,7 @@ NOT_USABLE = 2
 )
 @options.json
 def doctor_command(judge: str | None, trust: bool, as_json: bool) -> int:
-    """Check the installation, the API keys and the payments, or test JUDGE.
+    """Check the installation, keys and payments, or test JUDGE.
 
     Without JUDGE, the command lists the extras (optional packages) with the commands that need them, and the judges with the
     state of their API keys. It states the age of the shipped prices, and warns if they are older than 180 days. It also states

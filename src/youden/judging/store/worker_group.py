@@ -570,9 +570,7 @@ class SharedBudget(Budget):
     @property
     def remedy(self) -> str:
         """What the user can do when the cap is reached, as a clause."""
-        return (
-            "The cap limits the total of all commands on the run. To continue, set a higher one (max_cost, --max-cost)"
-        )
+        return "Set a higher max_cost, which limits the total of all commands on the run"
 
     def can_reserve(self, usd: float) -> bool:
         """Return whether a cost in USD can be reserved now, after requesting more of the cap if necessary."""
