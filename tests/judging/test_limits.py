@@ -208,7 +208,7 @@ async def send_for(seconds: float, server: Bucket, limiter: LearnedRateLimiter, 
             if server.accepts(loop.time()):
                 limiter.record_answer()
             else:
-                limiter.record_throttling(None, n_others=0, may_decrease=True)
+                limiter.record_throttling(None, may_decrease=True)
 
     await asyncio.gather(*[send() for _ in range(n_tasks)])
 
@@ -242,7 +242,7 @@ def test_rejections_in_a_row_pause_until_retry_after_and_an_answer_shortens_late
         limiter, loop, waits = LearnedRateLimiter(), asyncio.get_running_loop(), []
         for retry_after, n_answers in ((5, 0), (3600, 0), (None, 0), (None, 1), (None, 0)):
             for _ in range(MAX_REJECTIONS_IN_A_ROW):
-                limiter.record_throttling(retry_after, n_others=0, may_decrease=False)
+                limiter.record_throttling(retry_after, may_decrease=False)
             began = loop.time()
             await limiter.acquire()
             waits.append(loop.time() - began)
@@ -257,7 +257,7 @@ async def test_a_wait_for_a_learned_rate_ends_when_the_run_is_stopped() -> None:
     judge = Scripted(lambda _: "YES")
     caller = Caller(Backend(lambda: judge), judge_config("http://127.0.0.1:9/v1"), Budget(None))
     for _ in range(MAX_REJECTIONS_IN_A_ROW):
-        caller.learned_rate.record_throttling(50, n_others=0, may_decrease=True)
+        caller.learned_rate.record_throttling(50, may_decrease=True)
     request = Request("m", (Message("user", "u"),))
     attempt = asyncio.create_task(caller.attempt(Call("k", [0], None, lambda *_: request)))
     await asyncio.sleep(0.01)

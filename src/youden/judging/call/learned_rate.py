@@ -16,7 +16,7 @@ DECREASE_SECONDS = 2.0
 """Time in which a limit decreases by at most this factor."""
 
 MAX_REJECTIONS_IN_A_ROW = 10
-"""Number of rejected requests in a row after which nothing is sent for a while, if no other requests are at the server."""
+"""Number of rejected requests in a row after which nothing is sent for a while."""
 MIN_PAUSE_SECONDS = 1.0
 MAX_BACKOFF_SECONDS = 30.0
 """Shortest and longest pause if the server does not state Retry-After."""
@@ -97,16 +97,13 @@ class LearnedRateLimiter:
                 self._increase = min(MAX_INCREASE, 2 * self._increase)
             self._restart_increase(now)
 
-    def record_throttling(self, retry_after: float | None, *, n_others: int, may_decrease: bool) -> None:
+    def record_throttling(self, retry_after: float | None, *, may_decrease: bool) -> None:
         """Record a reply with HTTP 429, which may decrease the rate and begin a pause.
 
         Parameters
         ----------
         retry_after : float or None
             Seconds that the server asked to wait; None if it did not say.
-        n_others : int
-            Number of other requests at the server. It may have accepted them, because it takes longer to answer a request than to
-            reject it. A pause therefore needs as many more rejected requests.
         may_decrease : bool
             False if the server may have rejected the request because of the number of calls in flight. The rate then decreases
             only if many requests in a row are rejected.
@@ -117,7 +114,7 @@ class LearnedRateLimiter:
         if now < self._paused_until:
             return  # a request that was sent before the pause
         self._n_rejected_in_a_row += 1
-        if self._n_rejected_in_a_row >= MAX_REJECTIONS_IN_A_ROW + n_others:
+        if self._n_rejected_in_a_row >= MAX_REJECTIONS_IN_A_ROW:
             self._begin_pause(now, retry_after)
             may_decrease = True
         if may_decrease:

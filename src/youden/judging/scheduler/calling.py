@@ -143,9 +143,7 @@ class Caller:
         except CallError as error:
             if error.status == TOO_MANY_REQUESTS:
                 is_full = self.concurrency.record_throttling(self._n_at_server)
-                self.learned_rate.record_throttling(
-                    error.retry_after, n_others=self._n_at_server - 1, may_decrease=not is_full
-                )
+                self.learned_rate.record_throttling(error.retry_after, may_decrease=not is_full)
             raise
         finally:
             self._n_at_server -= 1
