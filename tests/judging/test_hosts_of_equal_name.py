@@ -69,7 +69,8 @@ def n_members(place: str) -> int:
     """Return the number of processes that judge the run."""
     with open_store(place) as store:
         rows = untyped(store.backend.rows)("workers", None, n=10 * HOSTS)
-        return sum(row[column_names("workers").index("expires")] > 0 for row in rows)
+        expires = column_names("workers").index("expires")
+        return sum(float(row[expires] or 0) > 0 for row in rows)
 
 
 async def ended(run: Bench, processes: list[Any], *, within: float = 400) -> list[int]:
