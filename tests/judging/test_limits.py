@@ -16,8 +16,8 @@ from wire_server import Reply, WireServer, well_behaved
 from youden.judging.call.budget import Budget
 from youden.judging.call.connection import Backend
 from youden.judging.call.failures import Attempts, CallError
-from youden.judging.call.learned_rate import DECREASE_SECONDS, MAX_REJECTIONS_IN_A_ROW, LearnedRateLimiter
-from youden.judging.call.pace import ConcurrencyLimiter, RateLimiter
+from youden.judging.call.learned_rate import MAX_REJECTIONS_IN_A_ROW, LearnedRateLimiter
+from youden.judging.call.pace import COOLDOWN_SECONDS, ConcurrencyLimiter, RateLimiter
 from youden.judging.call.retries import MAX_THROTTLED_SECONDS, RetryPolicy
 from youden.judging.scheduler.calling import Caller
 from youden.judging.store.answers import Store
@@ -32,42 +32,32 @@ def test_concurrency_grows_by_one_per_window_of_successes_up_to_its_maximum() ->
     calls = ConcurrencyLimiter(22, start=20)
     for expected, n in ((20, 19), (21, 1), (21, 20), (22, 1), (22, 500)):
         for _ in range(n):
-            calls.record_success(calls.limit)
+            calls.record_success()
         assert calls.limit == expected
 
 
-def test_a_429_leaves_the_other_calls_in_flight_and_at_least_four_fifths_at_a_time() -> None:
+def test_a_burst_of_429s_reduces_concurrency_once_and_growth_continues() -> None:
     clock = Clock()
     calls = ConcurrencyLimiter(100, start=20, clock=clock)
-    limits = []
-    for n_in_flight in (20, 19, 3, 18, 10):
-        calls.record_throttling(n_in_flight)
-        limits.append(calls.limit)
-    assert limits == [19, 18, 16, 16, 16]
-    clock.now = DECREASE_SECONDS
-    assert calls.record_throttling(16)
-    assert not calls.record_throttling(3)
-    assert calls.limit == 12
-
-
-def test_after_a_429_concurrency_grows_by_at_most_one_per_25_answers() -> None:
-    calls = ConcurrencyLimiter(100, start=9)
-    calls.record_throttling(9)
-    for expected, n in ((8, 24), (9, 1), (9, 24), (10, 1)):
-        for _ in range(n):
-            calls.record_success(calls.limit)
-            calls.record_success(calls.limit - 1)  # does not count: the limit is not used
-        assert calls.limit == expected
+    assert [calls.record_throttling() for _ in range(5)] == [True, False, False, False, False]
+    assert calls.limit == 16
+    for _ in range(16):
+        calls.record_success()
+    assert calls.limit == 17
+    clock.now = COOLDOWN_SECONDS - 0.01
+    assert not calls.record_throttling()
+    clock.now = COOLDOWN_SECONDS
+    assert calls.record_throttling()
+    assert calls.limit == 13
 
 
 def test_concurrency_never_falls_below_one() -> None:
     clock = Clock()
     calls = ConcurrencyLimiter(10, clock=clock)
     for _ in range(50):
-        clock.now += DECREASE_SECONDS
-        calls.record_throttling(1)
+        clock.now += COOLDOWN_SECONDS
+        calls.record_throttling()
     assert calls.limit == 1
-    assert not calls.record_throttling(1)
 
 
 async def test_calls_in_flight_never_exceed_the_changing_limit() -> None:
@@ -83,10 +73,10 @@ async def test_calls_in_flight_never_exceed_the_changing_limit() -> None:
             before = calls.limit
             await asyncio.sleep(0)
             if dice.random() < 0.05:
-                clock.now += DECREASE_SECONDS
-                calls.record_throttling(n_open)
+                clock.now += COOLDOWN_SECONDS
+                calls.record_throttling()
             else:
-                calls.record_success(n_open)
+                calls.record_success()
             maximum = max(maximum, n_open - max(before, calls.limit, 10))
             n_open -= 1
             calls.release()
@@ -178,24 +168,29 @@ async def test_a_run_stays_within_its_requests_per_minute(store: Store) -> None:
 
 
 class Bucket:
-    """A server that accepts `per_second` requests per second, and up to one second's requests at once."""
+    """A server that accepts `per_second` requests per second, and up to one second's requests at once.
 
-    def __init__(self, per_second: float) -> None:
+    It also rejects requests at random, with the probability `rejects`, whatever the rate is.
+    """
+
+    def __init__(self, per_second: float, *, rejects: float = 0.0) -> None:
         self.per_second = self.tokens = per_second
+        self.rejects = rejects
+        self.dice = random.Random(0)
         self.at = 0.0
         self.n_answered = self.n_rejected = 0
 
     def accepts(self, now: float) -> bool:
         self.tokens = min(self.per_second, self.tokens + (now - self.at) * self.per_second)
         self.at = now
-        is_accepted = self.tokens >= 1
+        is_accepted = self.tokens >= 1 and self.dice.random() >= self.rejects
         self.tokens -= is_accepted
         self.n_answered += is_accepted
         self.n_rejected += not is_accepted
         return is_accepted
 
 
-async def send_for(seconds: float, server: Bucket, limiter: LearnedRateLimiter, *, n_tasks: int = 8) -> None:
+async def send_for(seconds: float, server: Bucket, limiter: LearnedRateLimiter, *, n_tasks: int = 16) -> None:
     """Send requests that take 50 ms from several tasks that the limiter may delay."""
     loop = asyncio.get_running_loop()
     end = loop.time() + seconds
@@ -203,12 +198,11 @@ async def send_for(seconds: float, server: Bucket, limiter: LearnedRateLimiter, 
     async def send() -> None:
         while loop.time() < end:
             await limiter.acquire()
-            limiter.record_sent()
             await asyncio.sleep(0.05)
             if server.accepts(loop.time()):
                 limiter.record_answer()
             else:
-                limiter.record_throttling(None, may_decrease=True)
+                limiter.record_throttling(None)
 
     await asyncio.gather(*[send() for _ in range(n_tasks)])
 
@@ -217,24 +211,46 @@ def test_a_server_without_limits_is_sent_requests_without_a_wait() -> None:
     limiter, server = LearnedRateLimiter(), Bucket(10_000)
     in_no_time(send_for(5, server, limiter))
     assert limiter.rate is None
-    assert server.n_answered == 8 * 5 / 0.05
+    assert server.n_answered == 16 * 5 / 0.05
 
 
-@pytest.mark.parametrize("n_processes", [1, 4])
-def test_limiters_learn_the_rate_of_a_token_bucket_and_share_it(n_processes: int) -> None:
+@pytest.mark.parametrize("share", [0.02, 0.1, 0.3])
+def test_rejections_at_random_do_not_lower_the_rate(share: float) -> None:
+    limiter, server = LearnedRateLimiter(), Bucket(10_000, rejects=share)
+    in_no_time(send_for(60, server, limiter))
+    n_sent = server.n_answered + server.n_rejected
+    assert n_sent > 0.7 * 16 * 60 / 0.05
+
+
+def test_the_rate_recovers_after_a_time_of_many_rejections() -> None:
+    limiter, server = LearnedRateLimiter(), Bucket(10_000, rejects=0.5)
+
+    async def measure() -> None:
+        await send_for(10, server, limiter)
+        server.rejects = 0
+        await send_for(10, server, limiter)
+        server.n_answered = 0
+        await send_for(10, server, limiter)
+
+    in_no_time(measure())
+    assert server.n_answered > 0.9 * 16 * 10 / 0.05
+
+
+@pytest.mark.parametrize(("n_processes", "max_rejected"), [(1, 0.03), (4, 0.1)])
+def test_limiters_learn_the_rate_of_a_token_bucket_and_share_it(n_processes: int, max_rejected: float) -> None:
     server = Bucket(80)
 
     async def measure() -> None:
         limiters = [LearnedRateLimiter() for _ in range(n_processes)]
-        for seconds in (20, 20):
+        for seconds in (60, 40):
             server.n_answered = server.n_rejected = 0
             await asyncio.gather(
-                *[send_for(seconds, server, limiter, n_tasks=16 // n_processes) for limiter in limiters]
+                *[send_for(seconds, server, limiter, n_tasks=32 // n_processes) for limiter in limiters]
             )
 
     in_no_time(measure())
-    assert server.n_answered > 0.95 * 80 * 20
-    assert server.n_rejected < 0.05 * server.n_answered
+    assert server.n_answered > 0.95 * 80 * 40
+    assert server.n_rejected < max_rejected * server.n_answered
 
 
 def test_rejections_in_a_row_pause_until_retry_after_and_an_answer_shortens_later_pauses() -> None:
@@ -242,7 +258,7 @@ def test_rejections_in_a_row_pause_until_retry_after_and_an_answer_shortens_late
         limiter, loop, waits = LearnedRateLimiter(), asyncio.get_running_loop(), []
         for retry_after, n_answers in ((5, 0), (3600, 0), (None, 0), (None, 1), (None, 0)):
             for _ in range(MAX_REJECTIONS_IN_A_ROW):
-                limiter.record_throttling(retry_after, may_decrease=False)
+                limiter.record_throttling(retry_after)
             began = loop.time()
             await limiter.acquire()
             waits.append(loop.time() - began)
@@ -257,7 +273,7 @@ async def test_a_wait_for_a_learned_rate_ends_when_the_run_is_stopped() -> None:
     judge = Scripted(lambda _: "YES")
     caller = Caller(Backend(lambda: judge), judge_config("http://127.0.0.1:9/v1"), Budget(None))
     for _ in range(MAX_REJECTIONS_IN_A_ROW):
-        caller.learned_rate.record_throttling(50, may_decrease=True)
+        caller.learned_rate.record_throttling(50)
     request = Request("m", (Message("user", "u"),))
     attempt = asyncio.create_task(caller.attempt(Call("k", [0], None, lambda *_: request)))
     await asyncio.sleep(0.01)

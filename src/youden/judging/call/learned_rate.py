@@ -1,21 +1,32 @@
 """Learn from replies with HTTP 429 (too many requests) how many requests per second a server accepts.
 
 The rate is learned from the answers and not from headers, because the same header has different meanings: with one
-provider, it counts requests per minute, with another per day. The retry mode "adaptive" of AWS's SDKs also learns a rate,
-but decreases it with each rejected request. If a server rejects all requests until the end of a minute, hardly any rate is
-left. Here the rate decreases at most to the number of answers per second, and by at most a fifth in two seconds.
+provider, it counts requests per minute, with another per day. A decrease is kept only if it lowers the share of
+rejected requests: a server that lacks capacity rejects requests at random, at any rate.
 """
 
 from __future__ import annotations
 
 import asyncio
 
-DECREASE_FACTOR = 0.8
-"""Smallest factor by which a limit decreases at a time."""
-DECREASE_SECONDS = 2.0
-"""Time in which a limit decreases by at most this factor."""
+WINDOW_SECONDS = 2.0
+MIN_REPLIES = 100
+"""Shortest time and smallest number of replies after which the rate may change."""
 
-MAX_REJECTIONS_IN_A_ROW = 10
+TOLERATED_SHARE = 0.03
+"""Share of rejected requests, in addition to those at any rate, above which the rate decreases."""
+LOW_SHARE = 0.01
+"""Share of rejected requests, in addition to those at any rate, up to which the rate increases."""
+SAME_SHARE = 0.9
+"""A decrease that leaves more than this fraction of the share of rejected requests is undone."""
+MIN_FACTOR = 0.3
+"""Smallest factor by which the rate decreases at a time."""
+FIRST_INCREASE = 0.05
+MAX_INCREASE = 1.0
+"""The first increase after a decrease is by 5%. It doubles with each further increase, up to 100%."""
+MIN_RATE = 1 / 30
+
+MAX_REJECTIONS_IN_A_ROW = 20
 """Number of rejected requests in a row after which nothing is sent for a while."""
 MIN_PAUSE_SECONDS = 1.0
 MAX_BACKOFF_SECONDS = 30.0
@@ -23,13 +34,6 @@ MAX_BACKOFF_SECONDS = 30.0
 MAX_PAUSE_SECONDS = 60.0
 """Longest pause if the server states Retry-After: rate limits are usually counted per minute."""
 
-MIN_ANSWERS_PER_INCREASE = 30
-MIN_INCREASE_SECONDS = 1.0
-FIRST_INCREASE = 0.05
-MAX_INCREASE = 1.0
-"""The first increase after a rejected request is by 5%. It doubles with each further increase, up to 100%."""
-
-MIN_RATE = 1 / 30
 BURST_SECONDS = 0.02
 """The requests of this time may be sent at once."""
 
@@ -37,9 +41,9 @@ BURST_SECONDS = 0.02
 class LearnedRateLimiter:
     """Limit the requests per second to what the server accepts; there is no limit before the first HTTP 429.
 
-    A rejected request sets the rate to the number of answers per second since the last decrease, but to no less than 80% of
-    the rate before. After 30 answers without a rejected request, the rate increases by 5%. This percentage doubles with each
-    further increase. If several requests in a row are rejected, nothing is sent until the time in Retry-After has passed.
+    The replies are counted in windows of at least two seconds and 100 replies. If a server rejects more than 3% of the requests
+    of a window, the rate decreases to the number of answers per second. If this does not lower the share of rejected requests in
+    the next window, the server rejects this share at any rate: the decrease is undone, and the share is tolerated in addition.
 
     Attributes
     ----------
@@ -54,11 +58,13 @@ class LearnedRateLimiter:
         self._paused_until = 0.0
         self._backoff = MIN_PAUSE_SECONDS
         self._n_rejected_in_a_row = 0
-        self._changed_at: float | None = None  # start of the time in which requests and answers are counted
-        self._n_sent = self._n_answered = 0
+        self._window_start: float | None = None
+        self._n_answered = self._n_rejected = 0  # in this window
+        self._background_share = 0.0  # share of requests that the server rejects at any rate
+        self._before_decrease: tuple[float | None, float] | None = (
+            None  # rate and share of rejections, if it was the last change
+        )
         self._increase = FIRST_INCREASE
-        self._increased_at = 0.0
-        self._n_answered_since_increase = 0
 
     @property
     def is_limited(self) -> bool:
@@ -69,74 +75,73 @@ class LearnedRateLimiter:
         """Wait until a request may be sent; requests wait in the order of their arrival."""
         loop = asyncio.get_running_loop()
         async with self._queue:
-            send_time = max(self._next_send, self._paused_until)
-            await asyncio.sleep(max(0.0, send_time - loop.time()))
+            while (seconds := max(self._next_send, self._paused_until) - loop.time()) > 0:
+                await asyncio.sleep(seconds)
             if self.rate is not None:
                 self._next_send = max(self._next_send, loop.time() - BURST_SECONDS) + 1 / self.rate
-
-    def record_sent(self) -> None:
-        """Record that a request is sent."""
-        if self._changed_at is None:
-            self._changed_at = asyncio.get_running_loop().time()
-        self._n_sent += 1
 
     def record_answer(self) -> None:
         """Record that a request was answered, which may increase the rate."""
         self._n_answered += 1
         self._n_rejected_in_a_row = 0
         self._backoff = MIN_PAUSE_SECONDS
-        if self.rate is None:
-            return
-        self._n_answered_since_increase += 1
-        now = asyncio.get_running_loop().time()
-        seconds = now - self._increased_at
-        if self._n_answered_since_increase >= MIN_ANSWERS_PER_INCREASE and seconds >= MIN_INCREASE_SECONDS:
-            is_used = self.rate < 2 * self._n_answered_since_increase / seconds
-            if is_used:
-                self.rate *= 1 + self._increase
-                self._increase = min(MAX_INCREASE, 2 * self._increase)
-            self._restart_increase(now)
+        self._end_full_window()
 
-    def record_throttling(self, retry_after: float | None, *, may_decrease: bool) -> None:
-        """Record a reply with HTTP 429, which may decrease the rate and begin a pause.
+    def record_throttling(self, retry_after: float | None) -> None:
+        """Record a reply with HTTP 429, which may decrease the rate or begin a pause.
 
         Parameters
         ----------
         retry_after : float or None
             Seconds that the server asked to wait; None if it did not say.
-        may_decrease : bool
-            False if the server may have rejected the request because of the number of calls in flight. The rate then decreases
-            only if many requests in a row are rejected.
         """
         now = asyncio.get_running_loop().time()
-        self._restart_increase(now)
-        self._increase = FIRST_INCREASE
         if now < self._paused_until:
-            return  # a request that was sent before the pause
+            return  # the request was sent before the pause
+        self._n_rejected += 1
         self._n_rejected_in_a_row += 1
         if self._n_rejected_in_a_row >= MAX_REJECTIONS_IN_A_ROW:
-            self._begin_pause(now, retry_after)
-            may_decrease = True
-        if may_decrease:
-            self._decrease_rate(now)
+            seconds = min(retry_after, MAX_PAUSE_SECONDS) if retry_after else self._backoff
+            self._backoff = min(2 * self._backoff, MAX_BACKOFF_SECONDS)
+            self._paused_until = now + seconds
+        self._end_full_window()
 
-    def _begin_pause(self, now: float, retry_after: float | None) -> None:
-        """Send nothing until Retry-After has passed, or for a time that doubles until the next answer."""
-        seconds = min(retry_after, MAX_PAUSE_SECONDS) if retry_after else self._backoff
-        self._backoff = min(2 * self._backoff, MAX_BACKOFF_SECONDS)
-        self._paused_until = now + seconds
-
-    def _decrease_rate(self, now: float) -> None:
-        """Set the rate to that of the answers since the last decrease, but to no less than 80% of the rate so far."""
-        seconds = 0.0 if self._changed_at is None else now - self._changed_at
-        if seconds < DECREASE_SECONDS:
+    def _end_full_window(self) -> None:
+        """Adapt the rate to the replies of the window if it has enough of them, and begin the next window."""
+        now = asyncio.get_running_loop().time()
+        if self._window_start is None:
+            self._window_start = now
+        seconds = now - self._window_start
+        n_replies = self._n_answered + self._n_rejected
+        if seconds < WINDOW_SECONDS or n_replies < MIN_REPLIES:
             return
-        old_rate = self._n_sent / seconds if self.rate is None else self.rate
-        self.rate = max(MIN_RATE, self._n_answered / seconds, DECREASE_FACTOR * old_rate)
-        self._changed_at = now
-        self._n_sent = self._n_answered = 0
 
-    def _restart_increase(self, now: float) -> None:
-        """Count the answers until the next increase from now on."""
-        self._increased_at = now
-        self._n_answered_since_increase = 0
+        self._adapt_rate(
+            rejected_share=self._n_rejected / n_replies,
+            replies_per_second=n_replies / seconds,
+            answers_per_second=self._n_answered / seconds,
+        )
+        self._window_start = now
+        self._n_answered = self._n_rejected = 0
+
+    def _adapt_rate(self, *, rejected_share: float, replies_per_second: float, answers_per_second: float) -> None:
+        """Decrease or increase the rate, or undo the last decrease, after a window with these replies."""
+        before_decrease = self._before_decrease
+        self._before_decrease = None
+        self._background_share = min(self._background_share, rejected_share)
+        excess_share = rejected_share - self._background_share
+
+        is_useless = before_decrease is not None and rejected_share > max(
+            SAME_SHARE * before_decrease[1], TOLERATED_SHARE
+        )
+        if before_decrease is not None and is_useless:
+            self._background_share = rejected_share
+            self.rate = before_decrease[0]
+        elif excess_share > TOLERATED_SHARE:
+            old_rate = replies_per_second if self.rate is None else self.rate
+            self._before_decrease = (self.rate, rejected_share)
+            self.rate = max(answers_per_second, MIN_FACTOR * old_rate, MIN_RATE)
+            self._increase = FIRST_INCREASE
+        elif self.rate is not None and excess_share <= LOW_SHARE and replies_per_second > self.rate / 2:
+            self.rate *= 1 + self._increase
+            self._increase = min(2 * self._increase, MAX_INCREASE)

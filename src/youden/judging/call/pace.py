@@ -23,21 +23,17 @@ from collections.abc import Callable
 
 from aiolimiter import AsyncLimiter
 
-from youden.judging.call.learned_rate import DECREASE_FACTOR, DECREASE_SECONDS
-
 DEFAULT_START_CONCURRENCY = 20
-MIN_ANSWERS_PER_INCREASE = 25
-"""Number of answers that an increase needs after the first 429, so that a server with a limit rejects few calls."""
-MIN_USED_FRACTION = 0.9
-"""Fraction of the limit that must be in flight when an answer arrives, or it does not count after the first 429."""
+DECREASE_FACTOR = 0.8
+COOLDOWN_SECONDS = 15.0
+"""Time after a decrease in which further 429s belong to the same episode and do not decrease the limit again."""
 
 
 class ConcurrencyLimiter:
-    """Limit the number of calls in flight to what the server accepts.
+    """Limit the number of calls in flight, by additive increase and multiplicative decrease.
 
-    The limit increases by 1 after `limit` successful calls. After the first HTTP 429 (too many requests), 25 are needed at
-    least, and those do not count during which far fewer calls were in flight than allowed. At each HTTP 429, the limit
-    decreases to the number of the other calls in flight, but not below 1, and in two seconds not below 80%.
+    The limit increases by 1 after `limit` successful calls, and decreases to 80%, but not below 1, at each episode of
+    replies with HTTP 429 (too many requests).
 
     Parameters
     ----------
@@ -63,9 +59,7 @@ class ConcurrencyLimiter:
         self._semaphore = asyncio.Semaphore(self.limit)
         self._n_excess = 0  # calls in flight above the limit after a decrease
         self._n_successes = 0
-        self._min_successes = 1
-        self._floor = 1
-        self._floor_set_at = -DECREASE_SECONDS
+        self._decreased_at = -COOLDOWN_SECONDS
 
     async def acquire(self) -> None:
         """Wait until another call may be in flight; callers are admitted in the order of their arrival."""
@@ -78,44 +72,28 @@ class ConcurrencyLimiter:
         else:
             self._semaphore.release()
 
-    def record_success(self, n_in_flight: int) -> None:
-        """Record that a call was answered, which may increase the limit.
-
-        n_in_flight : number of requests at the server, including the answered one
-        """
-        was_throttled = self._min_successes > 1
-        is_used = n_in_flight >= MIN_USED_FRACTION * self.limit
-        if is_used or not was_throttled:
-            self._n_successes += 1
-        if self._n_successes >= max(self.limit, self._min_successes) and self.limit < self.max_limit:
+    def record_success(self) -> None:
+        """Record that a call was answered, which may increase the limit."""
+        self._n_successes += 1
+        if self._n_successes >= self.limit and self.limit < self.max_limit:
             self._n_successes = 0
             self.limit += 1
             self.release()
 
-    def record_throttling(self, n_in_flight: int) -> bool:
-        """Record a reply with HTTP 429 (too many requests), which may decrease the limit.
+    def record_throttling(self) -> bool:
+        """Record a reply with HTTP 429 (too many requests), and return whether it decreased the limit.
 
-        Parameters
-        ----------
-        n_in_flight : int
-            Number of requests at the server, including the rejected one.
-
-        Returns
-        -------
-        bool
-            Whether as many calls were in flight as allowed, so that the lower limit may be enough for the server.
+        If the limit was already decreased less than `COOLDOWN_SECONDS` ago, it stays unchanged.
         """
-        is_full = n_in_flight >= self.limit > 1
         now = self._clock()
-        if now - self._floor_set_at >= DECREASE_SECONDS:
-            self._floor_set_at = now
-            self._floor = max(1, int(self.limit * DECREASE_FACTOR))
-        new_limit = max(self._floor, min(self.limit, n_in_flight) - 1)
+        if now - self._decreased_at < COOLDOWN_SECONDS:
+            return False
+        self._decreased_at = now
+        new_limit = max(1, int(self.limit * DECREASE_FACTOR))
         self._n_excess += self.limit - new_limit
         self.limit = new_limit
         self._n_successes = 0
-        self._min_successes = MIN_ANSWERS_PER_INCREASE
-        return is_full
+        return True
 
 
 BUCKETS_PER_SECOND = 50

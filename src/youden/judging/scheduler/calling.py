@@ -57,7 +57,6 @@ class Caller:
         limits = (config.requests_per_minute, config.tokens_per_minute) if backend.live else (None, None)
         self.rate_limiter = RateLimiter(*limits)
         self.learned_rate = LearnedRateLimiter()
-        self._n_at_server = 0
 
     def stop(self) -> None:
         """Send no more calls, and wake all calls that wait to be sent."""
@@ -102,7 +101,7 @@ class Caller:
         try:
             estimated_tokens = await self._wait_for_rate_limit(call.request)
             spent = max_cost  # from here on, the server may charge the call
-            reply = await self._send(call.request)
+            reply = await with_timeout(self.config.timeout, self.backend.open().answer(call.request))
             completion, usage_error = check_usage(
                 reply, n_bytes=n_bytes, n_messages=n_messages, answer_limit=self._answer_limit
             )
@@ -118,6 +117,9 @@ class Caller:
         except CallError as error:
             if error.unbilled:
                 spent = 0.0
+            if error.status == TOO_MANY_REQUESTS:
+                self.concurrency.record_throttling()
+                self.learned_rate.record_throttling(error.retry_after)
             raise
         finally:
             self.budget.settle(max_cost, spent)
@@ -127,26 +129,9 @@ class Caller:
                     booked = self._book_lost_call(max_tokens_in, max_tokens_out, max_cost)
             call.last_attempt_usd = booked
             call.usd += booked
-        self.concurrency.record_success(self._n_at_server + 1)
+        self.concurrency.record_success()
         self.learned_rate.record_answer()
         return completion
-
-    async def _send(self, request: Request) -> Completion:
-        """Send a request, and adapt the limits if the server replies that there are too many (HTTP 429).
-
-        Raises: CallError if the call fails or takes too long.
-        """
-        self._n_at_server += 1
-        self.learned_rate.record_sent()
-        try:
-            return await with_timeout(self.config.timeout, self.backend.open().answer(request))
-        except CallError as error:
-            if error.status == TOO_MANY_REQUESTS:
-                is_full = self.concurrency.record_throttling(self._n_at_server)
-                self.learned_rate.record_throttling(error.retry_after, may_decrease=not is_full)
-            raise
-        finally:
-            self._n_at_server -= 1
 
     def _book_lost_call(self, max_tokens_in: int, max_tokens_out: int, max_cost: float) -> float:
         """Estimate the cost of a call that was sent and failed, and record the call for the findings on the run.
