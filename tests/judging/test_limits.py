@@ -236,7 +236,7 @@ def test_the_rate_recovers_after_a_time_of_many_rejections() -> None:
     assert server.n_answered > 0.9 * 16 * 10 / 0.05
 
 
-@pytest.mark.parametrize(("n_processes", "max_rejected"), [(1, 0.03), (4, 0.1)])
+@pytest.mark.parametrize(("n_processes", "max_rejected"), [(1, 0.03), (4, 0.2)])
 def test_limiters_learn_the_rate_of_a_token_bucket_and_share_it(n_processes: int, max_rejected: float) -> None:
     server = Bucket(80)
 

@@ -8,17 +8,20 @@ rejected requests: a server that lacks capacity rejects requests at random, at a
 from __future__ import annotations
 
 import asyncio
+from typing import NamedTuple
 
 WINDOW_SECONDS = 2.0
 MIN_REPLIES = 100
 """Shortest time and smallest number of replies after which the rate may change."""
 
-TOLERATED_SHARE = 0.03
-"""Share of rejected requests, in addition to those at any rate, above which the rate decreases."""
+HIGH_SHARE = 0.03
 LOW_SHARE = 0.01
-"""Share of rejected requests, in addition to those at any rate, up to which the rate increases."""
-SAME_SHARE = 0.9
-"""A decrease that leaves more than this fraction of the share of rejected requests is undone."""
+"""The rate decreases if the share of rejected requests exceeds the tolerated share by more than the first number. It increases
+if the excess is at most the second number."""
+SAME_SHARE = 0.8
+"""A decrease may have been in vain if it leaves more than this fraction of the share of rejected requests."""
+N_TOLERANT_WINDOWS = 15
+"""Number of windows in which a share of rejected requests that a decrease did not lower is tolerated."""
 MIN_FACTOR = 0.3
 """Smallest factor by which the rate decreases at a time."""
 FIRST_INCREASE = 0.05
@@ -41,9 +44,10 @@ BURST_SECONDS = 0.02
 class LearnedRateLimiter:
     """Limit the requests per second to what the server accepts; there is no limit before the first HTTP 429.
 
-    The replies are counted in windows of at least two seconds and 100 replies. If a server rejects more than 3% of the requests
-    of a window, the rate decreases to the number of answers per second. If this does not lower the share of rejected requests in
-    the next window, the server rejects this share at any rate: the decrease is undone, and the share is tolerated in addition.
+    Replies are counted in windows of at least two seconds and 100 replies. If more than 3% of the requests of a window are
+    rejected, the rate decreases to the number of answers per second. If the next window has fewer answers and hardly fewer
+    rejected requests in proportion, the server rejects this share at any rate. The decrease is then undone, and the share is
+    tolerated for the next 15 windows.
 
     Attributes
     ----------
@@ -60,10 +64,9 @@ class LearnedRateLimiter:
         self._n_rejected_in_a_row = 0
         self._window_start: float | None = None
         self._n_answered = self._n_rejected = 0  # in this window
-        self._background_share = 0.0  # share of requests that the server rejects at any rate
-        self._before_decrease: tuple[float | None, float] | None = (
-            None  # rate and share of rejections, if it was the last change
-        )
+        self._tolerated_share = 0.0  # share of requests that the server rejects at any rate
+        self._n_tolerant_windows = 0
+        self._before_decrease: _Window | None = None  # the last window, if the rate decreased after it
         self._increase = FIRST_INCREASE
 
     @property
@@ -75,8 +78,8 @@ class LearnedRateLimiter:
         """Wait until a request may be sent; requests wait in the order of their arrival."""
         loop = asyncio.get_running_loop()
         async with self._queue:
-            while (seconds := max(self._next_send, self._paused_until) - loop.time()) > 0:
-                await asyncio.sleep(seconds)
+            send_time = max(self._next_send, self._paused_until)
+            await asyncio.sleep(max(0.0, send_time - loop.time()))
             if self.rate is not None:
                 self._next_send = max(self._next_send, loop.time() - BURST_SECONDS) + 1 / self.rate
 
@@ -116,32 +119,50 @@ class LearnedRateLimiter:
         if seconds < WINDOW_SECONDS or n_replies < MIN_REPLIES:
             return
 
-        self._adapt_rate(
-            rejected_share=self._n_rejected / n_replies,
-            replies_per_second=n_replies / seconds,
-            answers_per_second=self._n_answered / seconds,
-        )
+        window = _Window(self.rate, n_replies / seconds, self._n_answered / seconds)
+        if self._before_decrease is not None and window.is_slowed_in_vain(self._before_decrease):
+            self.rate = self._before_decrease.rate
+            self._before_decrease = None
+            self._tolerated_share, self._n_tolerant_windows = window.rejected_share, N_TOLERANT_WINDOWS
+        else:
+            self._adapt_rate(window)
         self._window_start = now
         self._n_answered = self._n_rejected = 0
 
-    def _adapt_rate(self, *, rejected_share: float, replies_per_second: float, answers_per_second: float) -> None:
-        """Decrease or increase the rate, or undo the last decrease, after a window with these replies."""
-        before_decrease = self._before_decrease
-        self._before_decrease = None
-        self._background_share = min(self._background_share, rejected_share)
-        excess_share = rejected_share - self._background_share
+    def _adapt_rate(self, window: _Window) -> None:
+        """Decrease or increase the rate according to the share of rejected requests in a window."""
+        self._n_tolerant_windows -= 1
+        if self._n_tolerant_windows <= 0:
+            self._tolerated_share = 0.0
+        self._tolerated_share = min(self._tolerated_share, window.rejected_share)
+        excess_share = window.rejected_share - self._tolerated_share
 
-        is_useless = before_decrease is not None and rejected_share > max(
-            SAME_SHARE * before_decrease[1], TOLERATED_SHARE
-        )
-        if before_decrease is not None and is_useless:
-            self._background_share = rejected_share
-            self.rate = before_decrease[0]
-        elif excess_share > TOLERATED_SHARE:
-            old_rate = replies_per_second if self.rate is None else self.rate
-            self._before_decrease = (self.rate, rejected_share)
-            self.rate = max(answers_per_second, MIN_FACTOR * old_rate, MIN_RATE)
+        self._before_decrease = None
+        if excess_share > HIGH_SHARE:
+            self._before_decrease = window
+            old_rate = window.replies_per_second if self.rate is None else self.rate
+            self.rate = max(window.answers_per_second, MIN_FACTOR * old_rate, MIN_RATE)
             self._increase = FIRST_INCREASE
-        elif self.rate is not None and excess_share <= LOW_SHARE and replies_per_second > self.rate / 2:
+        elif self.rate is not None and excess_share <= LOW_SHARE and window.replies_per_second > self.rate / 2:
             self.rate *= 1 + self._increase
             self._increase = min(2 * self._increase, MAX_INCREASE)
+
+
+class _Window(NamedTuple):
+    """Replies of some seconds, and the limit of the rate in this time."""
+
+    rate: float | None
+    replies_per_second: float
+    answers_per_second: float
+
+    @property
+    def rejected_share(self) -> float:
+        """Fraction of the requests that were rejected."""
+        return 1 - self.answers_per_second / self.replies_per_second
+
+    def is_slowed_in_vain(self, before: _Window) -> bool:
+        """Return whether a lower rate has reduced the answers as much as the requests, compared to the window before."""
+        requests_ratio = self.replies_per_second / before.replies_per_second
+        answers_ratio = self.answers_per_second / before.answers_per_second if before.answers_per_second else 1.0
+        is_still_rejected = self.rejected_share > max(HIGH_SHARE, SAME_SHARE * before.rejected_share)
+        return is_still_rejected and answers_ratio < (1 + requests_ratio) / 2
