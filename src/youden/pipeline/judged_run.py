@@ -25,7 +25,13 @@ from youden.judging.scheduler.progress_log import ProgressLog
 from youden.judging.scheduler.shutdown import check_answered, run_until_stopped
 from youden.judging.store.accounts import calibration_account, read_run_payments
 from youden.judging.store.answers import load_backend_class, open_store_of_folder
-from youden.judging.store.worker_group import SharedBudget, WorkerGroup, coordinate_run, join_as_worker
+from youden.judging.store.worker_group import (
+    SharedBudget,
+    WorkerGroup,
+    add_unconfirmed_amount,
+    coordinate_run,
+    join_as_worker,
+)
 from youden.pipeline.alternative_rankings import check_partner_rules
 from youden.pipeline.fitted_run import check_target
 from youden.pipeline.follow_ups import judge_follow_ups
@@ -159,7 +165,7 @@ def plan_run(config: RunConfig, *, batched: bool = False, pools: Sequence[Pool] 
     folder.cache_pool(plan.pool, config)
     cost = estimate(plan, judge, store=config.store_location, keys=get_hash_reader(folder))
     summary = PoolSummary.from_pool(plan.pool, source=str(config.pool))
-    paid = read_payments_of_run(config, judge)
+    paid = read_payments_of_run(config, judge, plan)
     planned = PlannedRun(with_resolved_defaults(config, plan), folder, plan, judge, cost, summary, paid)
     has_earlier_answers = folder.is_judged and folder.read_judged_plan_digest() != plan.digest
     if not has_earlier_answers:
@@ -250,7 +256,7 @@ def judge_run(
         record_answer_counts(result, facts)
         check_answered(result, max_missing=config.max_missing)
         result = keep_saved_costs(result, folder, planned.judge)
-        result = replace(result, paid=read_payments_of_run(config, planned.judge))
+        result = replace(result, paid=read_payments_of_run(config, planned.judge, planned.plan))
         folder.write_plan(result.plan)
         folder.write_verdicts(result)
         _write_config(planned)
@@ -269,7 +275,7 @@ def join_group(planned: PlannedRun, *, is_coordinator: bool = True) -> AbstractC
         planned.config.store_location,
         run=get_run_name(planned.folder, planned.plan),
         account=get_cost_account(planned.config),
-        usd_paid=_read_saved_payments(planned.config).usd_under_cap,
+        known=_read_saved_payments(planned.config),
     )
 
 
@@ -356,8 +362,8 @@ def get_cost_account(config: RunConfig, *, calibrating: bool = False) -> str:
     return calibration_account(account) if calibrating else account
 
 
-def read_payments_of_run(config: RunConfig, judge: JudgeConfig) -> RunPayments:
-    """Return what a run has paid over all commands.
+def read_payments_of_run(config: RunConfig, judge: JudgeConfig, plan: Plan) -> RunPayments:
+    """Return what a run has paid over all commands, including what killed processes may have paid.
 
     The amounts are read from the run's cost accounts in the store. Those in verdicts.parquet are returned if they are larger: the
     accounts belong to the path of the folder, so they are incomplete after the folder was renamed or copied. A store that cannot
@@ -367,7 +373,8 @@ def read_payments_of_run(config: RunConfig, judge: JudgeConfig) -> RunPayments:
         return RunPayments()
     booked = RunPayments()
     with suppress(YoudenError), open_store_of_folder(config.store_location) as store:
-        booked = read_run_payments(store, get_cost_account(config))
+        run, account = get_run_name(RunFolder(config.folder), plan), get_cost_account(config)
+        booked = add_unconfirmed_amount(store, run, account, read_run_payments(store, account))
     saved = _read_saved_payments(config)
     return RunPayments(*map(max, astuple(booked), astuple(saved)))
 
