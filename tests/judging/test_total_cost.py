@@ -26,7 +26,7 @@ from youden.engines.block_sums import count_calls
 from youden.judging.store.accounts import read_run_payments
 from youden.judging.store.answers import open_store
 from youden.judging.store.contract import Member
-from youden.judging.store.worker_group import PAID_ROW_PREFIX, add_unconfirmed_amount, join_as_worker
+from youden.judging.store.worker_group import PAID_ROW_PREFIX, add_unconfirmed_amount, coordinate_run, join_as_worker
 from youden.types.facts import CallFacts
 from youden.types.payments import RunPayments
 
@@ -168,6 +168,12 @@ def test_processes_that_start_together_book_unconfirmed_costs_once(tmp_path: Pat
         assert add_unconfirmed_amount(opened, "r", "runs/r", unbooked) == unbooked
 
 
+def test_workers_pay_from_the_account_of_their_coordinator(tmp_path: Path) -> None:
+    store = tmp_path / "answers.db"
+    with coordinate_run(store, run="r", account="runs/r"), join_as_worker(store, run="r", account="other/r") as worker:
+        assert worker.account == "runs/r"
+
+
 def test_billed_attempts_without_an_answer_are_in_the_totals(
     youden: Youden, paid_folder: Path, server: WireServer
 ) -> None:
@@ -205,6 +211,21 @@ def test_a_run_folder_that_is_renamed_in_its_project_keeps_its_totals(youden: Yo
     assert calls_of(paid_folder, "runs/final") == before
 
 
+def test_the_cap_holds_for_a_stopped_run_whose_folder_is_renamed(
+    youden: Youden, paid_folder: Path, server: WireServer
+) -> None:
+    assert youden("judge", "paid.yaml", "--max-cost", "0.3").code == 1
+    at_cap = youden("judge", "paid.yaml", "--max-cost", "0.2")
+    assert "$0.0000 remain, which pay for none of the" in at_cap.err
+    assert "To continue, set a higher cap (--max-cost)" in at_cap.err
+    (paid_folder / "runs/paid").rename(paid_folder / "runs/final")
+    command = ("runs/final/config.yaml", "--max-cost", "0.5")
+    assert youden("plan", *command, "--json").said["paid"]["usd"] == pytest.approx(server.n_requests * A_CALL)
+    assert youden("judge", *command).code == 1
+    assert 0.4 < server.n_requests * A_CALL <= 0.5
+    assert youden("plan", *command, "--json").said["paid"]["usd"] == pytest.approx(server.n_requests * A_CALL)
+
+
 def test_calls_without_a_reply_count_once_after_a_folder_is_renamed(
     youden: Youden, paid_folder: Path, server: WireServer
 ) -> None:
@@ -229,7 +250,7 @@ def test_a_plan_states_what_all_earlier_commands_have_cost(youden: Youden, paid_
     assert 0 < spent <= 0.3
     assert ended.said["usd_left"] == pytest.approx(0.5 - spent)
     assert f"this run has paid ${spent:.4f} over all commands; calibrations of its judge have paid $0." in ended.err
-    assert f"of the cap of $0.5 for the run, ${0.5 - spent:.4f} remain, which pays for about" in ended.err
+    assert f"of the cap of $0.5 for the run, ${0.5 - spent:.4f} remain, which pay for about" in ended.err
     youden("run", "paid.yaml", "--max-cost", "50").well()
     before = youden("plan", "paid.yaml", "--json").said["paid"]
     (paid_folder / "runs/paid").rename(paid_folder / "runs/final")

@@ -101,8 +101,8 @@ class WorkerGroup:
         Whether this process is the coordinator.
     account : str, optional
         Cost account of the run, whose payments count towards the cap. Default: `run`.
-    known : RunPayments, optional
-        What the run is known to have paid. The coordinator books the part that the account lacks.
+    saved : RunPayments, optional
+        What the run has paid according to its folder. The coordinator books the part that the account lacks.
     heartbeat : float, default HEARTBEAT_SECONDS
         Seconds between reports.
 
@@ -120,6 +120,8 @@ class WorkerGroup:
         Where in the plan this member starts, as a fraction in [0, 1), so that members start at different trials.
     is_limited : bool
         Whether it was granted less than it requested in the last report.
+    account : str
+        Cost account of the run. A worker that joins a group has that of the group, also if its own run folder has another path.
 
     Raises
     ------
@@ -134,7 +136,7 @@ class WorkerGroup:
         *,
         is_coordinator: bool,
         account: str | None = None,
-        known: RunPayments = NO_PAYMENTS,
+        saved: RunPayments = NO_PAYMENTS,
         heartbeat: float = HEARTBEAT_SECONDS,
     ) -> None:
         self.sends_requests = True
@@ -143,11 +145,11 @@ class WorkerGroup:
         self.report_error: YoudenError | None = None
         self.start_fraction = 0.0
         self.is_limited = False
+        self.account = account or run
         self._store = store
         self._run = run
         self._is_coordinator = is_coordinator
-        self._account = account or run
-        self._known = known
+        self._saved = saved
         self._paid_before = RunPayments()  # what the run had paid when this member joined
         self._usd_in_batches = 0.0
         self._ended_rows: Sequence[Member] = ()  # rows of the group before this one, if this member began a new group
@@ -167,7 +169,7 @@ class WorkerGroup:
     def __enter__(self) -> Self:
         if self._is_coordinator:  # only one process is, so that no amount is booked twice
             self._book_earlier_payments()
-        self._paid_before = read_run_payments(self._store, self._account)
+        self._paid_before = read_run_payments(self._store, self.account)
         self._usd_in_batches = _sum_batches_in_progress(self._store)
         self.sync()
         self._book_unconfirmed_amount()
@@ -184,13 +186,13 @@ class WorkerGroup:
             self._update_rows_in_store(0, is_leaving=True)
 
     def _book_earlier_payments(self) -> None:
-        """Book what the run is known to have paid and its accounts lack, because its folder was renamed or its store was lost."""
-        if self._known.is_zero:
+        """Book what the run has paid according to its folder and its accounts lack, because its folder was renamed or its store was lost."""
+        if self._saved.is_zero:
             return
-        booked = read_run_payments(self._store, self._account)
+        booked = read_run_payments(self._store, self.account)
         key = "earlier payments"
-        self._book(self._account, key, self._known.usd - booked.usd)
-        self._book(unconfirmed_account(self._account), key, self._known.usd_unconfirmed - booked.usd_unconfirmed)
+        self._book(self.account, key, self._saved.usd - booked.usd)
+        self._book(unconfirmed_account(self.account), key, self._saved.usd_unconfirmed - booked.usd_unconfirmed)
 
     def _book_unconfirmed_amount(self) -> None:
         """Book what killed processes of the group before this one may have paid, if this member began a new group."""
@@ -250,6 +252,8 @@ class WorkerGroup:
                 return self._make_new_rows(now, rows, report.without(counted_elsewhere), is_leaving=is_leaving)
 
             new_rows = self._store.backend.replace_members(self._run, update_rows)
+            if not self._is_coordinator:
+                self.account = _find_account(new_rows) or self.account
             if self._was_removed(previous_rows):
                 self._record_removal(previous_rows, report)
             self._has_joined = True
@@ -366,7 +370,7 @@ class WorkerGroup:
         is_starting_alone = not self._has_joined and not living_rows
         if is_starting_alone:
             self._ended_rows = other_rows
-            name, paid = PAID_ROW_PREFIX + self._account, self._count_paid_before(other_rows)
+            name, paid = PAID_ROW_PREFIX + self.account, self._count_paid_before(other_rows)
             return [Member(name=name, leads=False, granted=paid, spent=paid, answered=0, expires=0.0)]
         paid_rows = [row for row in other_rows if _is_paid_row(row)]
         ended_rows = [row for row in other_rows if row not in living_rows and row not in paid_rows]
@@ -378,7 +382,7 @@ class WorkerGroup:
         ended_rows : rows of the group before, which may belong to another run of the same name
         """
         usd = self._paid_before.usd_under_cap
-        if _find_account(ended_rows) == self._account:
+        if _find_account(ended_rows) == self.account:
             usd += _count_unconfirmed_usd(ended_rows, self._paid_before, usd_in_batches=self._usd_in_batches)
         return math.ceil(usd * PICODOLLARS_PER_USD)
 
@@ -520,7 +524,7 @@ def is_in_progress(store: Store, run: str) -> bool:
 
 @contextmanager
 def coordinate_run(
-    store: str | Path, *, run: str, account: str | None = None, known: RunPayments = NO_PAYMENTS
+    store: str | Path, *, run: str, account: str | None = None, saved: RunPayments = NO_PAYMENTS
 ) -> Iterator[WorkerGroup]:
     """Be the coordinator of a run for the duration of the block.
 
@@ -534,8 +538,8 @@ def coordinate_run(
         Name of the run.
     account : str, optional
         Cost account of the run, whose payments count towards the cap. Default: `run`.
-    known : RunPayments, optional
-        What the run is known to have paid. The coordinator books the part that the account lacks.
+    saved : RunPayments, optional
+        What the run has paid according to its folder. The coordinator books the part that the account lacks.
 
     Yields
     ------
@@ -549,14 +553,14 @@ def coordinate_run(
     """
     with (
         open_store(store) as opened,
-        WorkerGroup(opened, run, is_coordinator=True, account=account, known=known) as workers,
+        WorkerGroup(opened, run, is_coordinator=True, account=account, saved=saved) as workers,
     ):
         yield workers
 
 
 @contextmanager
 def join_as_worker(
-    store: str | Path, *, run: str, account: str | None = None, known: RunPayments = NO_PAYMENTS
+    store: str | Path, *, run: str, account: str | None = None, saved: RunPayments = NO_PAYMENTS
 ) -> Iterator[WorkerGroup]:
     """Join a run as a worker for the duration of the block; the coordinator may start later.
 
@@ -564,7 +568,7 @@ def join_as_worker(
     ----------
     store : str or Path
         Path or URL of the store.
-    run, account, known : str, str, RunPayments
+    run, account, saved : str, str, RunPayments
         As in `coordinate_run`.
 
     Yields
@@ -574,7 +578,7 @@ def join_as_worker(
     """
     with (
         open_store(store) as opened,
-        WorkerGroup(opened, run, is_coordinator=False, account=account, known=known) as workers,
+        WorkerGroup(opened, run, is_coordinator=False, account=account, saved=saved) as workers,
     ):
         yield workers
 
