@@ -167,7 +167,7 @@ class WorkerGroup:
         self._reporter = threading.Thread(target=self._send_heartbeats, name="youden workers", daemon=True)
 
     def __enter__(self) -> Self:
-        if self._is_coordinator:  # only one process is, so that no amount is booked twice
+        if self._is_coordinator:  # if workers did this too, an amount could be booked twice
             self._book_earlier_payments()
         self._paid_before = read_run_payments(self._store, self.account)
         self._usd_in_batches = _sum_batches_in_progress(self._store)
@@ -186,7 +186,7 @@ class WorkerGroup:
             self._update_rows_in_store(0, is_leaving=True)
 
     def _book_earlier_payments(self) -> None:
-        """Book what the run has paid according to its folder and its accounts lack, because its folder was renamed or its store was lost."""
+        """Book payments that the folder of the run states and its account lacks: the folder was renamed, or the store was lost."""
         if self._saved.is_zero:
             return
         booked = read_run_payments(self._store, self.account)
