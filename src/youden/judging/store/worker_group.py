@@ -186,7 +186,7 @@ class WorkerGroup:
             self._update_rows_in_store(0, is_leaving=True)
 
     def _book_earlier_payments(self) -> None:
-        """Book payments that the folder of the run states and its account lacks: the folder was renamed, or the store was lost."""
+        """Book payments that the run folder states and the account lacks: the folder was renamed, or the store was lost."""
         if self._saved.is_zero:
             return
         booked = read_run_payments(self._store, self.account)
