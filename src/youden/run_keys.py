@@ -332,8 +332,8 @@ class RunKeys:
     max_cost: Annotated[
         Usd | None,
         Key(
-            "Maximum total cost of the run in USD, over all commands that judge it. For other commands, the maximum cost of "
-            "one execution.",
+            "Maximum total cost of the run in USD, over all commands that judge it. For `extend`, the maximum cost that the "
+            "extension adds. For commands that judge no run, the maximum cost of one execution.",
             "USD from 0 on, such as 2.00",
             _PLAN,
             "USD",

@@ -154,7 +154,7 @@ def test_plan_states_how_many_calls_its_cap_pays_for(youden: Youden, capped: Pat
     enough = youden("plan", "capped.yaml", "--max-cost", "1000", "--json")
     assert enough.said["calls_within_max_cost"] is None
     assert "of the cap of $1000 for the run, $99" in enough.err
-    assert "remain, which pays for all remaining calls" in enough.err
+    assert "remain, which pay for all remaining calls" in enough.err
 
 
 def test_a_run_stopped_at_its_cap_is_ranked_as_partial_and_can_be_completed(
@@ -318,7 +318,7 @@ def test_a_run_without_any_answer_is_not_ranked(youden: Youden, capped: Path) ->
     assert youden("fit", "runs/capped").refuses("run-unjudged")
     ended = youden("run", "capped.yaml", "--max-cost", "0")
     assert ended.code == 1
-    assert "the cap of $0 pays for about 0 of the 596 calls" in ended.err
+    assert "the cap of $0 pays for none of the 596 calls" in ended.err
     assert "youden fit" not in ended.err
     assert youden("fit", "runs/capped").refuses("run-unjudged")
     assert not (capped / "runs/capped/verdicts.parquet").exists()

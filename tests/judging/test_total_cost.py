@@ -8,8 +8,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import pytest
@@ -21,6 +23,10 @@ from wire_server import Reply, WireServer
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import write_pool
 from youden.engines.block_sums import count_calls
+from youden.judging.store.accounts import read_run_payments
+from youden.judging.store.answers import open_store
+from youden.judging.store.contract import Member
+from youden.judging.store.worker_group import PAID_ROW_PREFIX, add_unconfirmed_amount, coordinate_run, join_as_worker
 from youden.types.facts import CallFacts
 from youden.types.payments import RunPayments
 
@@ -128,10 +134,44 @@ def test_the_cap_holds_for_a_run_that_is_killed_and_resumed(
         process.kill()
         process.wait()
         assert server.n_requests > n_before
+        planned = youden("plan", *command[1:], "--json").said
+        assert planned["paid"]["usd"] + planned["paid"]["usd_unconfirmed"] >= server.n_requests * 2 * A_CALL - 1e-9
+        assert planned["usd_left"] == pytest.approx(
+            max(0, 1.5 - planned["paid"]["usd"] - planned["paid"]["usd_unconfirmed"])
+        )
     ended = youden(*command)
     assert (ended.code, "cap of 1.5 USD" in ended.err) == (1, True), ended.err
     assert 0.4 < server.n_requests * 2 * A_CALL <= 1.5
     assert youden(*command, "--max-cost", "4").code == 0
+
+
+def test_processes_that_start_together_book_unconfirmed_costs_once(tmp_path: Path) -> None:
+    store = tmp_path / "answers.db"
+    killed = Member("killed 1 process", False, 10**11, 0, 0, 0.0)
+    paid_before = Member(PAID_ROW_PREFIX + "runs/r", False, 0, 0, 0, 0.0)
+    with open_store(store) as opened:
+        opened.backend.replace_members("r", lambda _now, _rows: [paid_before, killed])
+        unbooked = add_unconfirmed_amount(opened, "r", "runs/r", RunPayments())
+        assert unbooked == RunPayments(usd_unconfirmed=0.1)
+
+    starting = Barrier(6)
+
+    def join(_: int) -> None:
+        starting.wait()
+        with join_as_worker(store, run="r", account="runs/r"):
+            pass
+
+    with ThreadPoolExecutor(6) as threads:
+        list(threads.map(join, range(6)))
+    with open_store(store) as opened:
+        assert read_run_payments(opened, "runs/r") == unbooked
+        assert add_unconfirmed_amount(opened, "r", "runs/r", unbooked) == unbooked
+
+
+def test_workers_pay_from_the_account_of_their_coordinator(tmp_path: Path) -> None:
+    store = tmp_path / "answers.db"
+    with coordinate_run(store, run="r", account="runs/r"), join_as_worker(store, run="r", account="other/r") as worker:
+        assert worker.account == "runs/r"
 
 
 def test_billed_attempts_without_an_answer_are_in_the_totals(
@@ -171,6 +211,35 @@ def test_a_run_folder_that_is_renamed_in_its_project_keeps_its_totals(youden: Yo
     assert calls_of(paid_folder, "runs/final") == before
 
 
+def test_the_cap_holds_for_a_stopped_run_whose_folder_is_renamed(
+    youden: Youden, paid_folder: Path, server: WireServer
+) -> None:
+    assert youden("judge", "paid.yaml", "--max-cost", "0.3").code == 1
+    at_cap = youden("judge", "paid.yaml", "--max-cost", "0.2")
+    assert "$0.0000 remain, which pay for none of the" in at_cap.err
+    assert "To continue, set a higher cap (--max-cost)" in at_cap.err
+    (paid_folder / "runs/paid").rename(paid_folder / "runs/final")
+    command = ("runs/final/config.yaml", "--max-cost", "0.5")
+    assert youden("plan", *command, "--json").said["paid"]["usd"] == pytest.approx(server.n_requests * A_CALL)
+    assert youden("judge", *command).code == 1
+    assert 0.4 < server.n_requests * A_CALL <= 0.5
+    assert youden("plan", *command, "--json").said["paid"]["usd"] == pytest.approx(server.n_requests * A_CALL)
+
+
+def test_calls_without_a_reply_count_once_after_a_folder_is_renamed(
+    youden: Youden, paid_folder: Path, server: WireServer
+) -> None:
+    server.behave = lambda n, body: Reply(fault="html") if n == 50 else honest(n, body)
+    youden("judge", "paid.yaml", "--max-cost", "50").well()
+    youden("judge", "paid.yaml", "--max-cost", "50").well()
+    before = calls_of(paid_folder).paid
+    assert before.usd_unconfirmed > 0
+    (paid_folder / "runs/paid").rename(paid_folder / "runs/final")
+    youden("judge", "runs/final/config.yaml", "--max-cost", "50").well()
+    paid = calls_of(paid_folder, "runs/final").paid
+    assert (paid.usd, paid.usd_unconfirmed) == pytest.approx((before.usd, before.usd_unconfirmed))
+
+
 def test_a_plan_states_what_all_earlier_commands_have_cost(youden: Youden, paid_folder: Path) -> None:
     youden("calibrate", "paid.yaml", "--calls", "60", "--max-cost", "100")
     calibrated = youden("plan", "paid.yaml", "--json").said["paid"]
@@ -181,7 +250,7 @@ def test_a_plan_states_what_all_earlier_commands_have_cost(youden: Youden, paid_
     assert 0 < spent <= 0.3
     assert ended.said["usd_left"] == pytest.approx(0.5 - spent)
     assert f"this run has paid ${spent:.4f} over all commands; calibrations of its judge have paid $0." in ended.err
-    assert f"of the cap of $0.5 for the run, ${0.5 - spent:.4f} remain, which pays for about" in ended.err
+    assert f"of the cap of $0.5 for the run, ${0.5 - spent:.4f} remain, which pay for about" in ended.err
     youden("run", "paid.yaml", "--max-cost", "50").well()
     before = youden("plan", "paid.yaml", "--json").said["paid"]
     (paid_folder / "runs/paid").rename(paid_folder / "runs/final")

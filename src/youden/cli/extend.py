@@ -160,7 +160,7 @@ def best_command(top: int | None, max_regret: float | None, **arguments: Any) ->
     """Search RUN for its best agents, in rounds.
 
     Each round queries the judge only about agents that may still be among the best, so each round has fewer agents. --max-cost
-    limits the total cost of all rounds.
+    limits what all rounds together add to the cost of the run.
     """
     if max_regret is None and arguments["calls"] is None:
         raise ConfigError(

@@ -308,20 +308,24 @@ def _describe_cap(planned: PlannedRun, cost: Cost) -> list[str]:
     usd_left = planned.usd_left
     if usd_left is None:
         return []
-    cap = f"the cap of ${planned.config.max_cost:g}"
+    cap = f"the cap of ${planned.config.max_cost:g} pays"
     if planned.paid.usd_under_cap:
-        cap = f"of {cap} for the run, ${format_decimal(usd_left, 4)} remain, which"
+        cap = (
+            f"of the cap of ${planned.config.max_cost:g} for the run, ${format_decimal(usd_left, 4)} remain, which pay"
+        )
     n_affordable = cost.count_affordable(usd_left)
     if n_affordable is None:
         is_used = planned.paid.usd_under_cap > 0 and cost.calls_left > 0
-        return [f"{cap} pays for all remaining calls"] if is_used else []
+        return [f"{cap} for all remaining calls"] if is_used else []
+    if n_affordable == 0:
+        return [f"{cap} for none of the {cost.calls_left:,} calls. To continue, set a higher cap (--max-cost)"]
     will_have_answers = cost.stored + n_affordable > 0  # at the time when the run stops
     partial_fit_hint = ""
     if will_have_answers and planned.can_be_partial:
         command = format_command(["youden", "fit", str(planned.folder.path)])
         partial_fit_hint = f"; `{command}` ranks by the answers so far"
     return [
-        f"{cap} pays for about {n_affordable:,} of the {cost.calls_left:,} calls. The run then stops, "
+        f"{cap} for about {n_affordable:,} of the {cost.calls_left:,} calls. The run then stops, "
         f"and the same command with a higher cap resumes it{partial_fit_hint}"
     ]
 

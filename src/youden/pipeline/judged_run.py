@@ -25,7 +25,13 @@ from youden.judging.scheduler.progress_log import ProgressLog
 from youden.judging.scheduler.shutdown import check_answered, run_until_stopped
 from youden.judging.store.accounts import calibration_account, read_run_payments
 from youden.judging.store.answers import load_backend_class, open_store_of_folder
-from youden.judging.store.worker_group import SharedBudget, WorkerGroup, coordinate_run, join_as_worker
+from youden.judging.store.worker_group import (
+    SharedBudget,
+    WorkerGroup,
+    add_unconfirmed_amount,
+    coordinate_run,
+    join_as_worker,
+)
 from youden.pipeline.alternative_rankings import check_partner_rules
 from youden.pipeline.fitted_run import check_target
 from youden.pipeline.follow_ups import judge_follow_ups
@@ -159,23 +165,33 @@ def plan_run(config: RunConfig, *, batched: bool = False, pools: Sequence[Pool] 
     folder.cache_pool(plan.pool, config)
     cost = estimate(plan, judge, store=config.store_location, keys=get_hash_reader(folder))
     summary = PoolSummary.from_pool(plan.pool, source=str(config.pool))
-    paid = read_payments_of_run(config, judge)
+    paid = read_payments_of_run(config, judge, plan)
     planned = PlannedRun(with_resolved_defaults(config, plan), folder, plan, judge, cost, summary, paid)
     has_earlier_answers = folder.is_judged and folder.read_judged_plan_digest() != plan.digest
     if not has_earlier_answers:
         if plan is not run_plan.stored_plan:
             folder.write_plan(plan)
-        _write_config(planned)
+        _write_config(planned, account=_find_recorded_account(folder) or get_cost_account(config))
     return planned
 
 
-def _write_config(planned: PlannedRun) -> None:
-    """Write pool.json and config.yaml; the record of an unfinished extension in the latter is kept."""
+def _write_config(planned: PlannedRun, *, account: str) -> None:
+    """Write pool.json and config.yaml; the record of an unfinished extension in the latter is kept.
+
+    account : cost account that contains what the run has paid so far
+    """
     if planned.summary is not None:
         planned.folder.write_pool(planned.summary)
     recorded = planned.folder.find_config()
     unfinished = None if recorded is None else recorded.unfinished
-    planned.folder.write_config(planned.config.model_copy(update={"unfinished": unfinished}))
+    resolved = planned.config.resolved and planned.config.resolved.model_copy(update={"account": account})
+    planned.folder.write_config(planned.config.model_copy(update={"unfinished": unfinished, "resolved": resolved}))
+
+
+def _find_recorded_account(folder: RunFolder) -> str | None:
+    """Return the cost account that the config in a run's folder records; None if there is none."""
+    recorded = folder.find_config()
+    return recorded.resolved.account if recorded is not None and recorded.resolved is not None else None
 
 
 def judge_run(
@@ -250,10 +266,10 @@ def judge_run(
         record_answer_counts(result, facts)
         check_answered(result, max_missing=config.max_missing)
         result = keep_saved_costs(result, folder, planned.judge)
-        result = replace(result, paid=read_payments_of_run(config, planned.judge))
+        result = replace(result, paid=read_payments_of_run(config, planned.judge, planned.plan))
         folder.write_plan(result.plan)
         folder.write_verdicts(result)
-        _write_config(planned)
+        _write_config(planned, account=get_cost_account(config))
     return result
 
 
@@ -269,7 +285,7 @@ def join_group(planned: PlannedRun, *, is_coordinator: bool = True) -> AbstractC
         planned.config.store_location,
         run=get_run_name(planned.folder, planned.plan),
         account=get_cost_account(planned.config),
-        usd_paid=_read_saved_payments(planned.config).usd_under_cap,
+        saved=_read_saved_payments(planned.config),
     )
 
 
@@ -306,11 +322,14 @@ def collect_answers(
         If the judge cannot be used, the cost cap is reached, or more answers are missing than the config allows.
     """
     config = planned.config
+    account = None
+    if planned.judge.stores_new_answers:
+        account = get_cost_account(config) if team is None else team.account
     options = replace(
         options or JudgingOptions(),
         max_cost=config.max_cost,
         max_missing=config.max_missing,
-        account=get_cost_account(planned.config) if planned.judge.stores_new_answers else None,
+        account=account,
         team=team,
         keys=get_hash_reader(planned.folder),
     )
@@ -356,27 +375,43 @@ def get_cost_account(config: RunConfig, *, calibrating: bool = False) -> str:
     return calibration_account(account) if calibrating else account
 
 
-def read_payments_of_run(config: RunConfig, judge: JudgeConfig) -> RunPayments:
-    """Return what a run has paid over all commands.
+def read_payments_of_run(config: RunConfig, judge: JudgeConfig, plan: Plan) -> RunPayments:
+    """Return what a run has paid over all commands, including what killed processes may have paid.
 
-    The amounts are read from the run's cost accounts in the store. Those in verdicts.parquet are returned if they are larger: the
-    accounts belong to the path of the folder, so they are incomplete after the folder was renamed or copied. A store that cannot
-    be read is ignored.
+    The amounts are read from the run's cost accounts in the store. Those in verdicts.parquet, and those in the account that the
+    config in the folder records, are returned if they are larger: an account belongs to the path of the folder, so that of the
+    present path is incomplete after the folder was renamed or copied. A store that cannot be read is ignored.
     """
     if not judge.stores_new_answers:
         return RunPayments()
     booked = RunPayments()
     with suppress(YoudenError), open_store_of_folder(config.store_location) as store:
-        booked = read_run_payments(store, get_cost_account(config))
-    saved = _read_saved_payments(config)
-    return RunPayments(*map(max, astuple(booked), astuple(saved)))
+        run, account = get_run_name(RunFolder(config.folder), plan), get_cost_account(config)
+        booked = add_unconfirmed_amount(store, run, account, read_run_payments(store, account))
+    return _max_payments(booked, _read_saved_payments(config))
 
 
 def _read_saved_payments(config: RunConfig) -> RunPayments:
-    """Return the payments that a run's verdicts.parquet states; no payments if it does not exist or is damaged."""
+    """Return the payments that a run's folder records, which the account of its present path may lack.
+
+    They are in verdicts.parquet, and in the account of the path that the folder had when it was judged. Payments that cannot be
+    read are ignored.
+    """
+    folder = RunFolder(config.folder)
+    saved = earlier = RunPayments()
     with suppress(YoudenError):
-        return RunFolder(config.folder).read_saved_payments()
-    return RunPayments()
+        saved = folder.read_saved_payments()
+    with suppress(YoudenError):
+        account = _find_recorded_account(folder)
+        if account is not None and account != get_cost_account(config):
+            with open_store_of_folder(config.store_location) as store:
+                earlier = read_run_payments(store, account)
+    return _max_payments(saved, earlier)
+
+
+def _max_payments(a: RunPayments, b: RunPayments) -> RunPayments:
+    """Return the larger one of each amount."""
+    return RunPayments(*map(max, astuple(a), astuple(b)))
 
 
 def _get_path_relative_to_store(config: RunConfig) -> str:

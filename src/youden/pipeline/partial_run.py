@@ -79,7 +79,7 @@ def write_answers_so_far(folder: RunFolder) -> None:
         if n_stored == 0:
             raise folder.make_unjudged_error(_describe_votes(verdicts, judge))
         check_answered(verdicts, max_missing=config.max_missing)
-        verdicts = replace(verdicts, paid=read_payments_of_run(config, judge))
+        verdicts = replace(verdicts, paid=read_payments_of_run(config, judge, verdicts.plan))
         folder.write_plan(verdicts.plan)
         folder.write_verdicts(verdicts)
 

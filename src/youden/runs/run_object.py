@@ -66,7 +66,7 @@ def run(
         Name in configs/judges/, path of a .yaml file, a model such as "gpt-4o-mini", or a mapping with the keys of
         a judge.
     max_cost : float, optional
-        Maximum cost in USD of all requests of this invocation; required for judges that can cost money.
+        Maximum total cost of the run in USD, over all commands that judge it; required for judges that can cost money.
     out : str or path
         Folder of the run.
     labels : str or path, optional

@@ -123,7 +123,8 @@ def plan_extension(
 
     unfinished = config.unfinished
     if unfinished is None:
-        paid_before = read_payments_of_run(config, load_judge_of_run(config)).usd_under_cap
+        paid = read_payments_of_run(config, load_judge_of_run(config), folder.read_plan_without_trials())
+        paid_before = paid.usd_under_cap
     else:
         paid_before = unfinished.paid_before
     if max_cost is not None:

@@ -98,12 +98,15 @@ class DrawnAs(BaseModel):
         Digest of the run's first pool, before extensions. For another pool, the record is ignored.
     budget : int, optional
         Number of calls, of both trial types together. Default: that of the design.
+    account : str, optional
+        Cost account of the run in its store, which belongs to an earlier path if the folder was renamed since it was judged.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
     pool: Text
     budget: FromOne | None = None
+    account: Text | None = None
 
 
 class RayWorkers(BaseModel):

@@ -28,6 +28,7 @@ from youden.judging.store.accounts import read_run_payments, unconfirmed_account
 from youden.judging.store.answers import Store, open_store
 from youden.judging.store.contract import Member, Payment, column_names, read_all_rows
 from youden.judging.store.leases import LEASE_SECONDS, is_dead_process, new_holder_name
+from youden.types.payments import RunPayments
 
 HEARTBEAT_SECONDS = 1.0
 """Time between two reports of a member that spends nothing; one that spends reports before it spends more."""
@@ -39,8 +40,11 @@ PAID_ROW_PREFIX = "paid before by "
 """Start of the name of the row whose `granted` is what the run had paid before its group of members. The cost account of the
 run follows. This row is not a member."""
 
-MAX_ROUNDING_ERROR = 1000
-"""Largest difference of two sums of payments, in picodollars, that counts as a rounding error."""
+MAX_ROUNDING_ERROR = 1e-6
+"""Largest difference of two sums of payments, in USD, that counts as a rounding error."""
+
+NO_PAYMENTS = RunPayments()
+"""What a new run has paid."""
 
 MAX_INTEGER = 2**63 - 1
 """Largest integer that a store accepts."""
@@ -97,8 +101,8 @@ class WorkerGroup:
         Whether this process is the coordinator.
     account : str, optional
         Cost account of the run, whose payments count towards the cap. Default: `run`.
-    usd_paid : float, default 0
-        What the run is known to have paid, in USD, if it is more than the account contains.
+    saved : RunPayments, optional
+        What the run has paid according to its folder. The coordinator books the part that the account lacks.
     heartbeat : float, default HEARTBEAT_SECONDS
         Seconds between reports.
 
@@ -116,6 +120,8 @@ class WorkerGroup:
         Where in the plan this member starts, as a fraction in [0, 1), so that members start at different trials.
     is_limited : bool
         Whether it was granted less than it requested in the last report.
+    account : str
+        Cost account of the run. A worker that joins a group has that of the group, also if its own run folder has another path.
 
     Raises
     ------
@@ -130,7 +136,7 @@ class WorkerGroup:
         *,
         is_coordinator: bool,
         account: str | None = None,
-        usd_paid: float = 0.0,
+        saved: RunPayments = NO_PAYMENTS,
         heartbeat: float = HEARTBEAT_SECONDS,
     ) -> None:
         self.sends_requests = True
@@ -139,12 +145,14 @@ class WorkerGroup:
         self.report_error: YoudenError | None = None
         self.start_fraction = 0.0
         self.is_limited = False
+        self.account = account or run
         self._store = store
         self._run = run
         self._is_coordinator = is_coordinator
-        self._account = account or run
-        self._usd_paid = usd_paid
-        self._paid_before = 0  # picodollars that the run had paid when this member joined
+        self._saved = saved
+        self._paid_before = RunPayments()  # what the run had paid when this member joined
+        self._usd_in_batches = 0.0
+        self._ended_rows: Sequence[Member] = ()  # rows of the group before this one, if this member began a new group
         self._budget: SharedBudget | None = None
         self._heartbeat = heartbeat
         self._name = new_holder_name()
@@ -159,10 +167,12 @@ class WorkerGroup:
         self._reporter = threading.Thread(target=self._send_heartbeats, name="youden workers", daemon=True)
 
     def __enter__(self) -> Self:
-        self._book_unconfirmed_amounts()
-        self._book_earlier_payments()
-        self._paid_before = self._read_paid_amount(self._account)
+        if self._is_coordinator:  # if workers did this too, an amount could be booked twice
+            self._book_earlier_payments()
+        self._paid_before = read_run_payments(self._store, self.account)
+        self._usd_in_batches = _sum_batches_in_progress(self._store)
         self.sync()
+        self._book_unconfirmed_amount()
         self.start_fraction = 0.0 if self._is_coordinator else self.others.n_sending * _GOLDEN % 1
         self._reporter.start()
         return self
@@ -175,47 +185,28 @@ class WorkerGroup:
         with suppress(YoudenError):
             self._update_rows_in_store(0, is_leaving=True)
 
-    def _book_unconfirmed_amounts(self) -> None:
-        """Book what the processes of an earlier group may have paid in addition to what their account contains.
-
-        A process that was killed may have spent all that it was granted. The batches that it left at a provider do not count
-        here, because the process that resumes a batch reserves its cost. Nothing is booked if a member of the group is alive.
-        """
-        rows: Sequence[Member] = ()
-
-        def read_rows_of_ended_group(now: float, members: Sequence[Member]) -> Sequence[Member]:
-            nonlocal rows
-            rows = [] if any(_is_alive(member, now=now) for member in members) else members
-            return members
-
-        self._store.backend.replace_members(self._run, read_rows_of_ended_group)
-        account = _find_account(rows)
-        if account is None:
-            return
-        granted = sum(max(0, row.granted) for row in rows if row.name != CAP_ROW)
-        unconfirmed = granted - self._read_paid_amount(account) - self._sum_batches_in_progress()
-        self._book(unconfirmed_account(account), "killed processes", unconfirmed)
-
     def _book_earlier_payments(self) -> None:
-        """Book what the run is known to have paid and its account lacks, because its folder was renamed or its store was lost."""
-        paid = math.ceil(self._usd_paid * PICODOLLARS_PER_USD)
-        self._book(self._account, "earlier payments", paid - self._read_paid_amount(self._account))
+        """Book payments that the run folder states and the account lacks: the folder was renamed, or the store was lost."""
+        if self._saved.is_zero:
+            return
+        booked = read_run_payments(self._store, self.account)
+        key = "earlier payments"
+        self._book(self.account, key, self._saved.usd - booked.usd)
+        self._book(unconfirmed_account(self.account), key, self._saved.usd_unconfirmed - booked.usd_unconfirmed)
 
-    def _book(self, account: str, key: str, amount: int) -> None:
-        """Book an amount in picodollars to an account, unless it is a rounding error or negative."""
-        if amount > MAX_ROUNDING_ERROR:
-            self._store.pay(account, key, Payment(amount / PICODOLLARS_PER_USD))
+    def _book_unconfirmed_amount(self) -> None:
+        """Book what killed processes of the group before this one may have paid, if this member began a new group."""
+        account = _find_account(self._ended_rows)
+        if account is not None:
+            paid = read_run_payments(self._store, account)
+            usd = _count_unconfirmed_usd(self._ended_rows, paid, usd_in_batches=self._usd_in_batches)
+            self._book(unconfirmed_account(account), "killed processes", usd)
+
+    def _book(self, account: str, key: str, usd: float) -> None:
+        """Book an amount in USD to an account, unless it is a rounding error or negative."""
+        if usd > MAX_ROUNDING_ERROR:
+            self._store.pay(account, key, Payment(usd))
             self._store.flush()
-
-    def _read_paid_amount(self, account: str) -> int:
-        """Return what a run has paid according to its cost accounts, in picodollars."""
-        return math.ceil(read_run_payments(self._store, account).usd_under_cap * PICODOLLARS_PER_USD)
-
-    def _sum_batches_in_progress(self) -> int:
-        """Return the largest possible cost of the batches that are recorded in the store, in picodollars."""
-        usd = column_names("batches").index("usd")
-        costs = [cast(float | None, row[usd]) or 0.0 for row in read_all_rows(self._store.backend, "batches")]
-        return math.floor(sum(costs) * PICODOLLARS_PER_USD)
 
     def spend_from(self, budget: SharedBudget) -> None:
         """Report the amounts of `budget` from now on."""
@@ -261,6 +252,8 @@ class WorkerGroup:
                 return self._make_new_rows(now, rows, report.without(counted_elsewhere), is_leaving=is_leaving)
 
             new_rows = self._store.backend.replace_members(self._run, update_rows)
+            if not self._is_coordinator:
+                self.account = _find_account(new_rows) or self.account
             if self._was_removed(previous_rows):
                 self._record_removal(previous_rows, report)
             self._has_joined = True
@@ -376,11 +369,22 @@ class WorkerGroup:
 
         is_starting_alone = not self._has_joined and not living_rows
         if is_starting_alone:
-            name, paid = PAID_ROW_PREFIX + self._account, self._paid_before
+            self._ended_rows = other_rows
+            name, paid = PAID_ROW_PREFIX + self.account, self._count_paid_before(other_rows)
             return [Member(name=name, leads=False, granted=paid, spent=paid, answered=0, expires=0.0)]
         paid_rows = [row for row in other_rows if _is_paid_row(row)]
         ended_rows = [row for row in other_rows if row not in living_rows and row not in paid_rows]
         return [*paid_rows, *living_rows, *_merge_rows_of_ended_members(ended_rows)]
+
+    def _count_paid_before(self, ended_rows: Sequence[Member]) -> int:
+        """Count what the run may have paid before this member begins a new group, in picodollars.
+
+        ended_rows : rows of the group before, which may belong to another run of the same name
+        """
+        usd = self._paid_before.usd_under_cap
+        if _find_account(ended_rows) == self.account:
+            usd += _count_unconfirmed_usd(ended_rows, self._paid_before, usd_in_batches=self._usd_in_batches)
+        return math.ceil(usd * PICODOLLARS_PER_USD)
 
     def _compute_grant(self, requested: int, granted_to_others: int, *, minimum: int) -> int:
         """Compute the amount of the run's cost cap that this member may spend; all amounts are in picodollars.
@@ -448,6 +452,54 @@ def _find_account(rows: Sequence[Member]) -> str | None:
     return accounts[0] if accounts else None
 
 
+def _count_unconfirmed_usd(ended_rows: Sequence[Member], paid: RunPayments, *, usd_in_batches: float) -> float:
+    """Count what killed processes may have paid in addition to what their account contains, in USD.
+
+    A process that was killed may have spent all that it was granted. The batches that it left at a provider do not count here,
+    because the process that resumes a batch reserves its cost.
+
+    ended_rows : rows of a group of which no member is alive
+    paid : what the account of the group contains
+    usd_in_batches : largest possible cost of the batches in progress
+    """
+    granted = sum(max(0, row.granted) for row in ended_rows if row.name != CAP_ROW)
+    return max(0.0, granted / PICODOLLARS_PER_USD - paid.usd_under_cap - usd_in_batches)
+
+
+def _sum_batches_in_progress(store: Store) -> float:
+    """Return the largest possible cost of the batches that are recorded in a store, in USD."""
+    usd = column_names("batches").index("usd")
+    return sum(cast(float | None, row[usd]) or 0.0 for row in read_all_rows(store.backend, "batches"))
+
+
+def add_unconfirmed_amount(store: Store, run: str, account: str, paid: RunPayments) -> RunPayments:
+    """Add what killed processes of a run may have paid and no command has booked yet.
+
+    Parameters
+    ----------
+    store : Store
+        Store of the run, which is only read.
+    run, account : str
+        Name of the run, and its cost account.
+    paid : RunPayments
+        What the account contains.
+
+    Returns
+    -------
+    RunPayments
+        `paid` with this amount; `paid` itself while a process of the run is alive, because its calls may still be answered.
+    """
+    if not hasattr(store.backend, "read_members"):  # a plugin for an earlier version of the contract
+        return paid
+    now, rows = store.backend.read_members(run)
+    if _find_account(rows) != account or any(_is_alive(row, now=now) for row in rows):
+        return paid
+    usd = _count_unconfirmed_usd(rows, paid, usd_in_batches=_sum_batches_in_progress(store))
+    if usd <= MAX_ROUNDING_ERROR:
+        return paid
+    return replace(paid, usd_unconfirmed=paid.usd_unconfirmed + usd)
+
+
 def is_in_progress(store: Store, run: str) -> bool:
     """Return whether a process sends requests for a run, according to its heartbeat.
 
@@ -472,7 +524,7 @@ def is_in_progress(store: Store, run: str) -> bool:
 
 @contextmanager
 def coordinate_run(
-    store: str | Path, *, run: str, account: str | None = None, usd_paid: float = 0.0
+    store: str | Path, *, run: str, account: str | None = None, saved: RunPayments = NO_PAYMENTS
 ) -> Iterator[WorkerGroup]:
     """Be the coordinator of a run for the duration of the block.
 
@@ -486,8 +538,8 @@ def coordinate_run(
         Name of the run.
     account : str, optional
         Cost account of the run, whose payments count towards the cap. Default: `run`.
-    usd_paid : float, default 0
-        What the run is known to have paid, in USD, if it is more than the account contains.
+    saved : RunPayments, optional
+        What the run has paid according to its folder. The coordinator books the part that the account lacks.
 
     Yields
     ------
@@ -501,14 +553,14 @@ def coordinate_run(
     """
     with (
         open_store(store) as opened,
-        WorkerGroup(opened, run, is_coordinator=True, account=account, usd_paid=usd_paid) as workers,
+        WorkerGroup(opened, run, is_coordinator=True, account=account, saved=saved) as workers,
     ):
         yield workers
 
 
 @contextmanager
 def join_as_worker(
-    store: str | Path, *, run: str, account: str | None = None, usd_paid: float = 0.0
+    store: str | Path, *, run: str, account: str | None = None, saved: RunPayments = NO_PAYMENTS
 ) -> Iterator[WorkerGroup]:
     """Join a run as a worker for the duration of the block; the coordinator may start later.
 
@@ -516,7 +568,7 @@ def join_as_worker(
     ----------
     store : str or Path
         Path or URL of the store.
-    run, account, usd_paid : str, str, float
+    run, account, saved : str, str, RunPayments
         As in `coordinate_run`.
 
     Yields
@@ -526,7 +578,7 @@ def join_as_worker(
     """
     with (
         open_store(store) as opened,
-        WorkerGroup(opened, run, is_coordinator=False, account=account, usd_paid=usd_paid) as workers,
+        WorkerGroup(opened, run, is_coordinator=False, account=account, saved=saved) as workers,
     ):
         yield workers
 
