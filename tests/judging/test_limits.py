@@ -237,6 +237,25 @@ def test_limiters_learn_the_rate_of_a_token_bucket_and_share_it(n_processes: int
     assert server.n_rejected < 0.05 * server.n_answered
 
 
+def test_the_first_limit_does_not_count_the_time_of_an_outage() -> None:
+    limiter = LearnedRateLimiter()
+
+    async def send_at_20_per_second(seconds: float) -> None:
+        for _ in range(round(20 * seconds)):
+            limiter.record_sent()
+            limiter.record_answer()
+            await asyncio.sleep(1 / 20)
+
+    async def measure() -> None:
+        await send_at_20_per_second(30)
+        await asyncio.sleep(3600)
+        await send_at_20_per_second(DECREASE_SECONDS)
+        limiter.record_throttling(None, may_decrease=True)
+
+    in_no_time(measure())
+    assert limiter.rate == pytest.approx(20, rel=0.05)
+
+
 def test_rejections_in_a_row_pause_until_retry_after_and_an_answer_shortens_later_pauses() -> None:
     async def measure() -> list[float]:
         limiter, loop, waits = LearnedRateLimiter(), asyncio.get_running_loop(), []

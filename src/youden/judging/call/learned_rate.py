@@ -15,6 +15,9 @@ DECREASE_FACTOR = 0.8
 DECREASE_SECONDS = 2.0
 """Time in which a limit decreases by at most this factor."""
 
+FIRST_RATE_SECONDS = 10.0
+"""Before the first limit, requests per second are counted over periods of at least this time."""
+
 MAX_REJECTIONS_IN_A_ROW = 10
 """Number of rejected requests in a row after which nothing is sent for a while."""
 MIN_PAUSE_SECONDS = 1.0
@@ -38,8 +41,9 @@ class LearnedRateLimiter:
     """Limit the requests per second to what the server accepts; there is no limit before the first HTTP 429.
 
     A rejected request sets the rate to the number of answers per second since the last decrease, but to no less than 80% of
-    the rate before. After 30 answers without a rejected request, the rate increases by 5%. This percentage doubles with each
-    further increase. If several requests in a row are rejected, nothing is sent until the time in Retry-After has passed.
+    the rate before. If there was no limit before, that is the largest number of requests per second that were sent in periods of
+    10 s. After 30 answers without a rejected request, the rate increases by 5%. This percentage doubles with each further
+    increase. If several requests in a row are rejected, nothing is sent until the time in Retry-After has passed.
 
     Attributes
     ----------
@@ -54,8 +58,9 @@ class LearnedRateLimiter:
         self._paused_until = 0.0
         self._backoff = MIN_PAUSE_SECONDS
         self._n_rejected_in_a_row = 0
-        self._changed_at: float | None = None  # start of the time in which requests and answers are counted
+        self._changed_at: float | None = None  # time since which requests and answers are counted
         self._n_sent = self._n_answered = 0
+        self._max_sent_rate = 0.0  # before the first limit
         self._increase = FIRST_INCREASE
         self._increased_at = 0.0
         self._n_answered_since_increase = 0
@@ -76,8 +81,13 @@ class LearnedRateLimiter:
 
     def record_sent(self) -> None:
         """Record that a request is sent."""
+        now = asyncio.get_running_loop().time()
         if self._changed_at is None:
-            self._changed_at = asyncio.get_running_loop().time()
+            self._changed_at = now
+        seconds = now - self._changed_at
+        if self.rate is None and seconds >= FIRST_RATE_SECONDS:
+            self._max_sent_rate = max(self._max_sent_rate, self._n_sent / seconds)
+            self._restart_counts(now)
         self._n_sent += 1
 
     def record_answer(self) -> None:
@@ -131,8 +141,12 @@ class LearnedRateLimiter:
         seconds = 0.0 if self._changed_at is None else now - self._changed_at
         if seconds < DECREASE_SECONDS:
             return
-        old_rate = self._n_sent / seconds if self.rate is None else self.rate
+        old_rate = max(self._max_sent_rate, self._n_sent / seconds) if self.rate is None else self.rate
         self.rate = max(MIN_RATE, self._n_answered / seconds, DECREASE_FACTOR * old_rate)
+        self._restart_counts(now)
+
+    def _restart_counts(self, now: float) -> None:
+        """Count the requests and answers from now on."""
         self._changed_at = now
         self._n_sent = self._n_answered = 0
 
