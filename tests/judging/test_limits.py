@@ -253,6 +253,26 @@ def test_limiters_learn_the_rate_of_a_token_bucket_and_share_it(n_processes: int
     assert server.n_rejected < max_rejected * server.n_answered
 
 
+def test_a_rate_does_not_count_the_time_of_an_outage() -> None:
+    limiter = LearnedRateLimiter()
+
+    async def reply(n_replies: int, *, rejects: int) -> None:
+        for number in range(n_replies):
+            if rejects and number % rejects == 0:
+                limiter.record_throttling(None)
+            else:
+                limiter.record_answer()
+            await asyncio.sleep(1 / 20)
+
+    async def measure() -> None:
+        await reply(90, rejects=0)
+        await asyncio.sleep(3600)
+        await reply(102, rejects=10)
+
+    in_no_time(measure())
+    assert limiter.rate == pytest.approx(20 * 0.9, rel=0.05)
+
+
 def test_rejections_in_a_row_pause_until_retry_after_and_an_answer_shortens_later_pauses() -> None:
     async def measure() -> list[float]:
         limiter, loop, waits = LearnedRateLimiter(), asyncio.get_running_loop(), []

@@ -325,6 +325,8 @@ def test_an_answer_with_two_labels_is_missing_unless_a_first_or_last_line_is_a_l
         (("A", "B", "TIE"), "The worse response is B.", None),
         (("A", "B", "TIE"), "B is the loser.", None),
         (("A", "B", "TIE"), "B is hardly better.", None),
+        (("YES", "NO"), "NO hardly any overlap", "NO"),
+        (("YES", "NO"), "There is hardly any reason to say YES", None),
         (("A", "B", "TIE"), "The incorrect response is B.", None),
         (("YES", "NO"), "It would be incorrect to say YES.", None),
         (("YES", "NO"), "One text lacks a date and I say NO", "NO"),

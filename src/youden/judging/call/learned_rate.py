@@ -13,6 +13,8 @@ from typing import NamedTuple
 WINDOW_SECONDS = 2.0
 MIN_REPLIES = 100
 """Shortest time and smallest number of replies after which the rate may change."""
+MAX_GAP_SECONDS = 10.0
+"""Longest time between two replies of a window: a longer one is an outage or a pause, in which no rate can be measured."""
 
 HIGH_SHARE = 0.03
 LOW_SHARE = 0.01
@@ -27,7 +29,7 @@ MIN_FACTOR = 0.3
 FIRST_INCREASE = 0.05
 MAX_INCREASE = 1.0
 """The first increase after a decrease is by 5%. It doubles with each further increase, up to 100%."""
-MIN_RATE = 1 / 30
+MIN_RATE = 0.2
 
 MAX_REJECTIONS_IN_A_ROW = 20
 """Number of rejected requests in a row after which nothing is sent for a while."""
@@ -62,7 +64,7 @@ class LearnedRateLimiter:
         self._paused_until = 0.0
         self._backoff = MIN_PAUSE_SECONDS
         self._n_rejected_in_a_row = 0
-        self._window_start: float | None = None
+        self._window_start = self._last_reply = float("-inf")
         self._n_answered = self._n_rejected = 0  # in this window
         self._tolerated_share = 0.0  # share of requests that the server rejects at any rate
         self._n_tolerant_windows = 0
@@ -112,8 +114,10 @@ class LearnedRateLimiter:
     def _end_full_window(self) -> None:
         """Adapt the rate to the replies of the window if it has enough of them, and begin the next window."""
         now = asyncio.get_running_loop().time()
-        if self._window_start is None:
-            self._window_start = now
+        is_after_gap = now - self._last_reply > MAX_GAP_SECONDS
+        self._last_reply = now
+        if is_after_gap:
+            self._begin_window(now)
         seconds = now - self._window_start
         n_replies = self._n_answered + self._n_rejected
         if seconds < WINDOW_SECONDS or n_replies < MIN_REPLIES:
@@ -126,6 +130,10 @@ class LearnedRateLimiter:
             self._tolerated_share, self._n_tolerant_windows = window.rejected_share, N_TOLERANT_WINDOWS
         else:
             self._adapt_rate(window)
+        self._begin_window(now)
+
+    def _begin_window(self, now: float) -> None:
+        """Count the replies from now on."""
         self._window_start = now
         self._n_answered = self._n_rejected = 0
 

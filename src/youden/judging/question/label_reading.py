@@ -86,7 +86,8 @@ _VERB = "is|was|are|were|be|seems|looks|does|did|has|can|could|should|would"
 _NEGATION_AFTER = re.compile(
     r"""["”'’*]*[ \t]+(?:if|unless|only if|"""
     r"""(?:(?:response|answer|text|option|one) )?"""
-    rf"""(?:(?:{_VERB}) )*(?:the )?(?:{_NEGATIVE_WORDS}|fails|lacks|loses|misses|false|incorrect|inferior|less|wrong))\b|"""
+    rf"""(?:(?:{_VERB}) )*(?:the )?(?!hardly any\b)"""  # NO hardly any overlap
+    rf"""(?:{_NEGATIVE_WORDS}|fails|lacks|loses|misses|false|incorrect|inferior|less|wrong))\b|"""
     r"""["”'’*]*[ \t]*[:=][ \t]*(?:false|0)\b(?![.,]\d|[ \t]\w)""",
     re.IGNORECASE,
 )
