@@ -18,6 +18,7 @@ from youden.stats import (
     compare_links,
     curl_ecdf,
     curl_quantiles,
+    fit_preferences,
     kendall,
     pairwise_differences,
     ranking_auc,
@@ -82,6 +83,7 @@ CASES: list[tuple[str, Callable[[], object]]] = [
     ("interval-order", lambda: rank_ranges(np.array([0.5]), np.array([0.4]))),
     ("level", lambda: pairwise_differences(np.zeros(3), COVARIANCE, level=1.0)),
     ("comparison-shape", lambda: pairwise_differences(np.zeros(4), COVARIANCE)),
+    ("cluster-agents", lambda: untyped(fit_preferences)([], [], [], [], n_agents=3)),
     ("partner-agents", lambda: partner_split_half(np.zeros((4, 4)), 1 - np.eye(4), rng=RNG)),
 ]  # fmt: skip
 

@@ -17,7 +17,7 @@ from wire_server import Reply, WireServer, draw, same_item
 from youden import make_plan
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import write_pool
-from youden.pipeline.call_division import CallDivision, has_dominant_rates
+from youden.pipeline.call_division import CallDivision, find_call_division, has_dominant_rates
 from youden.protocol.extension import add_calls
 from youden.protocol.pooled_trials import count_independent
 from youden.types import INDEPENDENT
@@ -31,9 +31,9 @@ def answer_with_high_fpr(_n: int, body: Mapping[str, Any]) -> Reply:
     return Reply("YES" if draw(body, 10) < n_yes else "NO")
 
 
-def write_run_config(folder: Path, server: WireServer) -> RunFolder:
+def write_run_config(folder: Path, server: WireServer, **keys: object) -> RunFolder:
     write_pool(make_pool(K, J), folder / "pool")
-    write_config(folder / "r.yaml", pool="pool", calls=CALLS, judge=wire_judge(server.url))
+    write_config(folder / "r.yaml", pool="pool", calls=CALLS, judge=wire_judge(server.url), **keys)
     return RunFolder(folder / "runs" / "r")
 
 
@@ -114,6 +114,23 @@ def test_few_calls_are_independent_except_for_two_blocks() -> None:
     assert division.count_independent(120) == 120 - 2 * 12
     assert division.count_independent(12) == count_independent(12, 12, is_first=False)
     assert division.forecast_width_ratio(division.n_calls_to_balance) < division.forecast_width_ratio(120) < 1
+
+
+def test_rates_with_all_of_the_variance_do_not_multiply_the_calls() -> None:
+    division = CallDivision(rate_share=1.0, n_agents=4, n_paired=96, n_independent=10)
+    assert 0 < division.n_calls_to_balance < 2 * (96 + 10)
+
+
+@pytest.mark.slow
+def test_a_plan_without_blocks_is_not_told_to_add_calls_of_all_agents(
+    youden: Youden, tmp_path: Path, server: WireServer
+) -> None:
+    server.behave = answer_with_high_fpr
+    folder = write_run_config(tmp_path, server, design="column", independent="pooled")
+    ended = youden("run", "r.yaml").well()
+    assert find_call_division(folder.read_plan(), folder.read_facts()) is not None
+    assert "next: " in ended.err
+    assert "false-positive rates account" not in ended.err
 
 
 def test_requested_independent_trials_are_drawn_in_addition_to_paired_blocks() -> None:

@@ -20,6 +20,9 @@ MIN_RATE_SHARE = 0.5
 """Fraction of the variance of an ability that the rates must exceed before more trials than the default estimate them."""
 MIN_FPR = 0.05
 """Pooled false-positive rate that a run must also exceed. Below it, the fraction can be large by chance in a small run."""
+MAX_RATE_SHARE = 0.95
+"""Maximum fraction that the division uses. A larger one would propose many times the calls of the run, for example if a run has
+all paired trials, and its intervals are for exactly its items."""
 
 
 class CallDivision(NamedTuple):
@@ -41,15 +44,16 @@ class CallDivision(NamedTuple):
     @property
     def best_fraction(self) -> float:
         """Fraction of all trials, with those of the extension, that should be independent."""
-        rate_part = sqrt(self.rate_share * self.n_independent)
-        paired_part = sqrt((1 - self.rate_share) * self.n_paired)
+        rate_share = min(self.rate_share, MAX_RATE_SHARE)
+        rate_part = sqrt(rate_share * self.n_independent)
+        paired_part = sqrt((1 - rate_share) * self.n_paired)
         return rate_part / (rate_part + paired_part)
 
     def count_independent(self, calls: int, *, n_focus: int = 0) -> int:
         """Return how many of the calls of an extension should be independent trials.
 
-        The number is a multiple of the number of agents that the calls measure, at least the default, and leaves calls for two
-        blocks of paired trials.
+        The number is a multiple of the number of agents that the calls measure, and at least the default. Each of these agents
+        keeps at least two calls for paired trials, so that a block can be drawn.
 
         calls : number of calls of both trial types
         n_focus : number of agents that the calls measure; 0 for all agents

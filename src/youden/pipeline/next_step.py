@@ -12,7 +12,7 @@ from youden.data.folder.run_folder import RunFolder
 from youden.pipeline.call_division import CallDivision, find_call_division
 from youden.pipeline.precision import format_cost, read_variance_components
 from youden.pipeline.rounds import STOP_MESSAGES
-from youden.protocol.blocks import get_extensions
+from youden.protocol.blocks import get_extensions, has_blocks_in_first_plan
 from youden.protocol.pooled_trials import count_added_calls
 from youden.stats.forecast import AgentVariances, find_min_blocks, half_widths
 from youden.text.printable import format_command
@@ -103,7 +103,8 @@ def format_next_step(folder: RunFolder, facts: RunFacts, *, usd_per_call: float 
         return f"to separate {names}, run a pool with more items under another name; self-trials cannot be extended"
     if plan.rounds is not None:
         return _format_next_search(folder, plan)
-    division = find_call_division(plan, facts)
+    # a plan without blocks cannot be extended by calls of all agents
+    division = find_call_division(plan, facts) if has_blocks_in_first_plan(plan) else None
     # at least a tenth of the present calls, as in other next steps
     if division is not None and 10 * division.n_calls_to_balance >= len(plan):
         next_step = _format_balance(folder, division, usd_per_call=usd_per_call)

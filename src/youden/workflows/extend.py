@@ -27,7 +27,7 @@ from youden.pipeline.call_division import find_call_division
 from youden.pipeline.fitted_run import RunFit, fit_run
 from youden.pipeline.judged_run import judge_run, read_payments_of_run
 from youden.protocol.plan import PlanSize
-from youden.protocol.pooled_trials import count_added_calls, has_free_calls
+from youden.protocol.pooled_trials import count_added_calls, count_independent, has_free_calls
 from youden.run_keys import CallBudget
 from youden.text.printable import printable
 from youden.text.sentences import format_count
@@ -262,11 +262,13 @@ def _with_division(step: ExtensionStep, folder: RunFolder) -> ExtensionStep:
     """
     if step.calls is None or step.kind != "calls" or not folder.has("fit.json"):
         return step
-    division = find_call_division(folder.read_plan_without_trials(), folder.read_facts())
+    plan = folder.read_plan_without_trials()
+    division = find_call_division(plan, folder.read_facts())
     if division is None:
         return step
     n_independent = division.count_independent(step.calls, n_focus=len(step.focus))
-    return step.model_copy(update={"independent": n_independent or None})
+    n_by_default = count_independent(step.calls, len(step.focus) or plan.n_agents, is_first=False)
+    return step.model_copy(update={"independent": n_independent}) if n_independent > n_by_default else step
 
 
 def extend_run(planned: PlannedExtension, options: JudgingOptions | None = None) -> tuple[RunFit, str]:
@@ -328,9 +330,8 @@ def _extend_by_step(planned: PlannedExtension, options: JudgingOptions | None) -
     is stored, this record is discarded. Errors of `judge_run` are raised.
     """
     run = planned.run
-    config_in_folder = (
-        run.folder.read_config()
-    )  # `judge_run` writes `run.config`, with the judge and store of this command
+    # `judge_run` writes `run.config`, with the judge and the store of this command
+    config_in_folder = run.folder.read_config()
     try:
         judge_run(run, options, on_start=partial(_record_unfinished, planned))
     except YoudenError as error:

@@ -228,6 +228,14 @@ def covariance_over_clusters(
     )
 
 
+def make_clusters_error(n_agents: int) -> StatisticsError:
+    """Return the error [cluster-agents] for `n_agents` agents with trials in 2 clusters, which are fewer than 2."""
+    return StatisticsError(
+        f"Standard errors need 2 agents with trials in 2 clusters (items or blocks): got {n_agents}. Add trials on more items.",
+        slug="cluster-agents",
+    )
+
+
 def covariance_of_chunks(
     chunks: Iterable[Sequence[Floats]],
     *,
@@ -268,10 +276,7 @@ def covariance_of_chunks(
     is_reference = is_estimated if anchors is None else is_estimated & anchors
     K = int(is_reference.sum())
     if K < 2:
-        raise StatisticsError(
-            f"Standard errors need 2 agents with trials in 2 clusters (items or blocks): got {K}. Add trials on more items.",
-            slug="cluster-agents",
-        )
+        raise make_clusters_error(K)
 
     # arrays over the agents with an estimate
     n = n_clusters[is_estimated].astype(np.float64)

@@ -18,7 +18,14 @@ from scipy.special import stdtrit
 from youden.errors import StatisticsError
 from youden.extras import format_install
 from youden.stats.base.array_likes import takes_array_likes
-from youden.stats.base.clusters import MIN_ITEMS, ROUNDING, CentredCovariance, check_level, covariance_of_chunks
+from youden.stats.base.clusters import (
+    MIN_ITEMS,
+    ROUNDING,
+    CentredCovariance,
+    check_level,
+    covariance_of_chunks,
+    make_clusters_error,
+)
 from youden.stats.base.metrics import Metric
 from youden.stats.base.pair_chunks import InfluenceChunk, check_positions, check_trials
 from youden.stats.trials.comparisons import agent_components
@@ -141,6 +148,8 @@ def fit_preferences(
     _check_agents(first, second, n_agents)
     _check_range(answer)
     check_level(level)
+    if len(item) == 0:
+        raise make_clusters_error(0)
 
     # sorted by item, so that each chunk has all trials of its items, which are numbered without gaps
     order = np.argsort(item, kind="stable")
