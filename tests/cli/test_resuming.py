@@ -154,7 +154,7 @@ def test_plan_states_how_many_calls_its_cap_pays_for(youden: Youden, capped: Pat
     enough = youden("plan", "capped.yaml", "--max-cost", "1000", "--json")
     assert enough.said["calls_within_max_cost"] is None
     assert "of the cap of $1000 for the run, $99" in enough.err
-    assert "remain, which pays for all remaining calls" in enough.err
+    assert "remains, which pays for all remaining calls" in enough.err
 
 
 def test_a_run_stopped_at_its_cap_is_ranked_as_partial_and_can_be_completed(

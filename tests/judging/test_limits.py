@@ -36,7 +36,7 @@ def test_concurrency_grows_by_one_per_window_of_successes_up_to_its_maximum() ->
         assert calls.limit == expected
 
 
-def test_a_429_leaves_the_other_calls_in_flight_and_at_least_four_fifths_at_a_time() -> None:
+def test_a_429_limits_calls_to_the_others_in_flight_or_to_80_percent_of_the_limit() -> None:
     clock = Clock()
     calls = ConcurrencyLimiter(100, start=20, clock=clock)
     limits = []
@@ -178,7 +178,7 @@ async def test_a_run_stays_within_its_requests_per_minute(store: Store) -> None:
 
 
 class Bucket:
-    """A server that accepts `per_second` requests per second, and up to one second's requests at once."""
+    """A server that accepts `per_second` requests per second, and as many at once after a second without requests."""
 
     def __init__(self, per_second: float) -> None:
         self.per_second = self.tokens = per_second
@@ -196,7 +196,7 @@ class Bucket:
 
 
 async def send_for(seconds: float, server: Bucket, limiter: LearnedRateLimiter, *, n_tasks: int = 8) -> None:
-    """Send requests that take 50 ms from several tasks that the limiter may delay."""
+    """Send requests from several tasks, which the limiter may delay; each request takes 50 ms."""
     loop = asyncio.get_running_loop()
     end = loop.time() + seconds
 
@@ -271,7 +271,7 @@ async def test_a_wait_for_a_learned_rate_ends_when_the_run_is_stopped() -> None:
 async def test_a_long_retry_after_does_not_delay_other_calls(store: Store) -> None:
     """inspect_ai #5138: a single reply "retry after a second" paused the whole run.
 
-    Fewer rejections in a row than `MAX_REJECTIONS_IN_A_ROW` pause nothing.
+    Here, fewer than `MAX_REJECTIONS_IN_A_ROW` rejections in a row cause no pause.
     """
     requests: list[tuple[str, float]] = []
     loop = asyncio.get_running_loop()

@@ -56,7 +56,7 @@ def test_the_cap_holds_for_all_commands_on_a_run(youden: Youden, paid_folder: Pa
         assert server.n_requests * A_CALL <= 0.6 + 1e-9
         if n_sent:
             assert server.n_requests * A_CALL > float(cap) - 0.1
-    assert "Set a higher max_cost, which limits the total of all commands on the run" in ended.err
+    assert "Set a higher max_cost, which limits the total cost of all commands on the run" in ended.err
     assert "the cap of $0.6 for the run, $0.0" in youden("plan", "paid.yaml", "--max-cost", "0.6").err
 
     assert youden("judge", "paid.yaml", "--max-cost", "1.5").code == 0
@@ -181,7 +181,7 @@ def test_a_plan_states_what_all_earlier_commands_have_cost(youden: Youden, paid_
     assert 0 < spent <= 0.3
     assert ended.said["usd_left"] == pytest.approx(0.5 - spent)
     assert f"this run has paid ${spent:.4f} over all commands; calibrations of its judge have paid $0." in ended.err
-    assert f"of the cap of $0.5 for the run, ${0.5 - spent:.4f} remain, which pays for about" in ended.err
+    assert f"of the cap of $0.5 for the run, ${0.5 - spent:.4f} remains, which pays for about" in ended.err
     youden("run", "paid.yaml", "--max-cost", "50").well()
     before = youden("plan", "paid.yaml", "--json").said["paid"]
     (paid_folder / "runs/paid").rename(paid_folder / "runs/final")

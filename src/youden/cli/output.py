@@ -310,7 +310,7 @@ def _describe_cap(planned: PlannedRun, cost: Cost) -> list[str]:
         return []
     cap = f"the cap of ${planned.config.max_cost:g}"
     if planned.paid.usd_under_cap:
-        cap = f"of {cap} for the run, ${format_decimal(usd_left, 4)} remain, which"
+        cap = f"of {cap} for the run, ${format_decimal(usd_left, 4)} remains, which"
     n_affordable = cost.count_affordable(usd_left)
     if n_affordable is None:
         is_used = planned.paid.usd_under_cap > 0 and cost.calls_left > 0

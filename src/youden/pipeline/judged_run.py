@@ -359,8 +359,8 @@ def get_cost_account(config: RunConfig, *, calibrating: bool = False) -> str:
 def read_payments_of_run(config: RunConfig, judge: JudgeConfig) -> RunPayments:
     """Return what a run has paid over all commands.
 
-    The amounts are read from the run's cost accounts in the store. Those in verdicts.parquet are returned if they are larger: the
-    accounts belong to the path of the folder, so they are incomplete after the folder was renamed or copied. A store that cannot
+    The amounts are read from the run's cost accounts in the store. Amounts in verdicts.parquet replace smaller ones: the accounts
+    belong to the path of the folder, so they are incomplete after the folder was renamed or copied. A store that cannot
     be read is ignored.
     """
     if not judge.stores_new_answers:

@@ -138,7 +138,7 @@ def plan_extension(
 
 
 def _plan_first_step(config: RunConfig, request: ExtensionRequest) -> PlannedExtension | str:
-    """Plan the first step of an extension, or the last step of one that was stopped.
+    """Plan the first step of an extension, or continue at the step at which an earlier command stopped.
 
     Returns the reason as a sentence if a search needs no further calls.
     """
@@ -254,7 +254,7 @@ def _plan_single_step(config: RunConfig, request: ExtensionRequest, *, n_before:
 
 
 def _with_division(step: ExtensionStep, folder: RunFolder) -> ExtensionStep:
-    """Set the number of independent trials of an extension by calls if it should be more than the default.
+    """Set the number of independent trials of an extension by calls, if its calls should not be divided by default.
 
     step : the extension, without this number
     folder : folder of the run that is extended
@@ -327,9 +327,8 @@ def _extend_by_step(planned: PlannedExtension, options: JudgingOptions | None) -
     is stored, this record is discarded. Errors of `judge_run` are raised.
     """
     run = planned.run
-    config_in_folder = (
-        run.folder.read_config()
-    )  # `judge_run` writes `run.config`, with the judge and store of this command
+    # `judge_run` replaces this config by `run.config`, which has the judge and the store of this command
+    config_in_folder = run.folder.read_config()
     try:
         judge_run(run, options, on_start=partial(_record_unfinished, planned))
     except YoudenError as error:
@@ -377,7 +376,7 @@ def _record_unfinished(planned: PlannedExtension) -> None:
 
 
 def _record_command(config: RunConfig, planned: PlannedExtension) -> RunConfig:
-    """Return the config of a run with the record of an unfinished extension, and with its cost cap if that is higher."""
+    """Return the config of a run with the record of an unfinished extension, and with the command's cost cap if it is higher."""
     max_cost = config.max_cost
     if max_cost is not None and planned.run.config.max_cost is not None:
         max_cost = max(max_cost, planned.run.config.max_cost)

@@ -1,9 +1,9 @@
 """Learn from replies with HTTP 429 (too many requests) how many requests per second a server accepts.
 
-The rate is learned from the answers and not from headers, because the same header has different meanings: with one
-provider, it counts requests per minute, with another per day. The retry mode "adaptive" of AWS's SDKs also learns a rate,
-but decreases it with each rejected request. If a server rejects all requests until the end of a minute, hardly any rate is
-left. Here the rate decreases at most to the number of answers per second, and by at most a fifth in two seconds.
+The rate is learned from the replies and not from headers, because the meaning of a header depends on the provider: one provider
+counts requests per minute, and another counts them per day. The retry mode "adaptive" of AWS's SDKs also learns a rate, but
+decreases it with each rejected request. If a server rejects all requests until the end of a minute, the rate falls almost to
+zero. Here, the rate never falls below the number of answers per second, and it decreases by at most a fifth in two seconds.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from __future__ import annotations
 import asyncio
 
 DECREASE_FACTOR = 0.8
-"""Smallest factor by which a limit decreases at a time."""
+"""Smallest factor of a single decrease of a limit."""
 DECREASE_SECONDS = 2.0
-"""Time in which a limit decreases by at most this factor."""
+"""Time in which a limit decreases by no more than this factor."""
 
 MAX_REJECTIONS_IN_A_ROW = 10
-"""Number of rejected requests in a row after which nothing is sent for a while."""
+"""Number of rejected requests in a row that begin a pause, in which nothing is sent."""
 MIN_PAUSE_SECONDS = 1.0
 MAX_BACKOFF_SECONDS = 30.0
 """Shortest and longest pause if the server does not state Retry-After."""
@@ -31,15 +31,16 @@ MAX_INCREASE = 1.0
 
 MIN_RATE = 1 / 30
 BURST_SECONDS = 0.02
-"""The requests of this time may be sent at once."""
+"""Time whose requests may be sent at once."""
 
 
 class LearnedRateLimiter:
     """Limit the requests per second to what the server accepts; there is no limit before the first HTTP 429.
 
     A rejected request sets the rate to the number of answers per second since the last decrease, but to no less than 80% of
-    the rate before. After 30 answers without a rejected request, the rate increases by 5%. This percentage doubles with each
-    further increase. If several requests in a row are rejected, nothing is sent until the time in Retry-After has passed.
+    the previous rate. There are at least two seconds between two decreases. After 30 answers and one second without a rejected
+    request, the rate increases by 5% if it is in use. This percentage doubles with each further increase. If ten requests in a
+    row are rejected, nothing is sent until the time in Retry-After has passed.
 
     Attributes
     ----------
@@ -103,7 +104,7 @@ class LearnedRateLimiter:
         Parameters
         ----------
         retry_after : float or None
-            Seconds that the server asked to wait; None if it did not say.
+            Seconds that the server asked to wait; None if it did not state them.
         may_decrease : bool
             False if the server may have rejected the request because of the number of calls in flight. The rate then decreases
             only if many requests in a row are rejected.
@@ -121,13 +122,13 @@ class LearnedRateLimiter:
             self._decrease_rate(now)
 
     def _begin_pause(self, now: float, retry_after: float | None) -> None:
-        """Send nothing until Retry-After has passed, or for a time that doubles until the next answer."""
+        """Send nothing until Retry-After has passed; without Retry-After, for a time that doubles until the next answer."""
         seconds = min(retry_after, MAX_PAUSE_SECONDS) if retry_after else self._backoff
         self._backoff = min(2 * self._backoff, MAX_BACKOFF_SECONDS)
         self._paused_until = now + seconds
 
     def _decrease_rate(self, now: float) -> None:
-        """Set the rate to that of the answers since the last decrease, but to no less than 80% of the rate so far."""
+        """Set the rate to the number of answers per second since the last decrease, but to no less than 80% of its value."""
         seconds = 0.0 if self._changed_at is None else now - self._changed_at
         if seconds < DECREASE_SECONDS:
             return

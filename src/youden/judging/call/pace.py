@@ -1,8 +1,8 @@
 """Limit the number of calls in flight, and the requests and tokens per minute.
 
 The number of calls in flight decreases if the server replies with HTTP 429, and increases otherwise. Requests are
-spread evenly over a minute, instead of being sent at its beginning. `learned_rate` has the limit of a server whose
-requests per minute are unknown.
+spread evenly over a minute, instead of being sent at its beginning. `learned_rate` learns the limit of a
+server whose requests per minute are unknown.
 
 Both limits are leaky buckets of `aiolimiter`, chosen over `asyncio-throttle` by `benchmarks/engine_parts.py limiters`
 (two cores, Python 3.11, a busy machine). At 500 and 1,300 requests a second:
@@ -27,17 +27,18 @@ from youden.judging.call.learned_rate import DECREASE_FACTOR, DECREASE_SECONDS
 
 DEFAULT_START_CONCURRENCY = 20
 MIN_ANSWERS_PER_INCREASE = 25
-"""Number of answers that an increase needs after the first 429, so that a server with a limit rejects few calls."""
+"""Smallest number of answers before an increase after the first HTTP 429, so that a server with a limit rejects few calls."""
 MIN_USED_FRACTION = 0.9
-"""Fraction of the limit that must be in flight when an answer arrives, or it does not count after the first 429."""
+"""After the first HTTP 429, an answer counts only if at least this fraction of the limit is in flight when it arrives."""
 
 
 class ConcurrencyLimiter:
     """Limit the number of calls in flight to what the server accepts.
 
-    The limit increases by 1 after `limit` successful calls. After the first HTTP 429 (too many requests), 25 are needed at
-    least, and those do not count during which far fewer calls were in flight than allowed. At each HTTP 429, the limit
-    decreases to the number of the other calls in flight, but not below 1, and in two seconds not below 80%.
+    The limit increases by 1 after `limit` successful calls. After the first HTTP 429 (too many requests), at least 25
+    successful calls are needed, and a call counts only if at least 90% of the limit is in flight when its answer arrives. At
+    each HTTP 429, the limit decreases to the number of the other calls in flight. It does not fall below 1, and within two
+    seconds, it does not fall below 80% of its value.
 
     Parameters
     ----------
@@ -103,7 +104,7 @@ class ConcurrencyLimiter:
         Returns
         -------
         bool
-            Whether as many calls were in flight as allowed, so that the lower limit may be enough for the server.
+            Whether the limit was reached and above 1, so that the lower limit may be sufficient for the server.
         """
         is_full = n_in_flight >= self.limit > 1
         now = self._clock()
