@@ -89,8 +89,8 @@ def has_dominant_rates(rate_share: float, fpr: float) -> bool:
 def find_call_division(plan: Plan, facts: RunFacts) -> CallDivision | None:
     """Return the division of further calls of a run; None if it is the default division.
 
-    The division differs from the default if the rates are dominant (`has_dominant_rates`), or if that of an earlier extension did.
-    It never differs if the plan fixes the number of independent trials, or if calls cost nothing.
+    The division differs from the default if the rates are dominant (`has_dominant_rates`), or if that of an earlier extension
+    differed. It never differs if the plan fixes the number of independent trials, or if calls cost nothing.
 
     plan : plan of the run, with or without its trials
     facts : facts about its fit
