@@ -254,7 +254,7 @@ def _plan_single_step(config: RunConfig, request: ExtensionRequest, *, n_before:
 
 
 def _with_division(step: ExtensionStep, folder: RunFolder) -> ExtensionStep:
-    """Set the number of independent trials of an extension by calls, if its calls should not be divided by default.
+    """Set the number of independent trials of an extension by calls, if the default division of its calls is unsuitable.
 
     step : the extension, without this number
     folder : folder of the run that is extended

@@ -6,8 +6,9 @@ grant counts as spent, because it may have spent it after its last report. The c
 because the worst-case cost of each request is reserved in the store before it is sent. The coordinator writes its cap
 to a separate row. This cap also holds for workers that were started with a higher cap.
 
-The cap limits what the run pays over all commands. The first member of a group therefore books what killed processes of an
-earlier group may have paid to a separate account. It then writes a row with the amount that the run has paid so far.
+The cap limits what the run pays over all commands. The first member of a group therefore books, to a separate
+account, the amounts that killed processes of an earlier group may have paid. It then writes a row with the amount that the run
+has paid so far.
 """
 
 from __future__ import annotations
