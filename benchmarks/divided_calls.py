@@ -1,4 +1,4 @@
-"""Measure what an extension gains if it divides its calls by the variances of a run, for judges with a high false-positive rate.
+"""Measure the gain by dividing the calls of an extension by the variances of a run, for judges with a high false-positive rate.
 
 A simulated run has half of the calls. Its extension has the other half, with 7 to 10 % independent trials (`default`) or with the
 division of `youden extend calls` (`divided`). The false-positive rate of a pair is the sum of two gamma variables, so that the
@@ -76,7 +76,7 @@ def sum_answers(plan: Plan, answer: Floats) -> TrialsByItem:
 
 
 def divide(plan: Plan, abilities: Abilities, calls: int) -> int | None:
-    """Return the number of independent trials of an extension; None for the default."""
+    """Return the number of independent trials of a divided extension; None for the default division."""
     variance = np.diag(abilities.covariance.covariance)
     rate_share = float((abilities.rate_variance / variance).mean())
     n_independent = int((plan.trial_type == INDEPENDENT).sum())

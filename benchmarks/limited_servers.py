@@ -23,8 +23,8 @@ class LimitedServer:
     """Server behaviour that records when requests were answered and rejected.
 
     - bucket: 80 requests per second, and up to 80 at once
-    - window: 4,800 requests in each minute
-    - in flight: 40 requests at the same time, of 0.5 s each
+    - window: 80 requests per second on average, counted in fixed windows of `period` seconds
+    - in flight: 40 requests at the same time, each of which takes 0.5 s on average
 
     A rejection has the headers in `headers`: none, Retry-After, or those of OpenAI.
     """
@@ -32,7 +32,7 @@ class LimitedServer:
     limit: str
     headers: str = "none"
     period: float = 20.0
-    """Seconds of a run before the measurement, of the measurement, and of a window."""
+    """Length in seconds of the measurement, of the time before it, and of a window."""
     dice: random.Random = field(default_factory=lambda: random.Random(0))
     start: float | None = None
     answered: list[float] = field(default_factory=list)
@@ -87,7 +87,7 @@ class LimitedServer:
         }
 
     def measure_steady_state(self) -> dict[str, float]:
-        """Measure the second period: the rate of answers over the highest possible one, and rejections per answer."""
+        """Measure the second period: the rate of answers divided by the highest possible rate, and the rejections per answer."""
         n_answered, n_rejected = (
             count_between(times, self.period, 2 * self.period) for times in (self.answered, self.rejected)
         )
@@ -101,5 +101,5 @@ class LimitedServer:
 
 
 def count_between(times: list[float], start: float, end: float) -> int:
-    """Return the number of times in [start, end], which are sorted."""
+    """Return how many of the sorted times are in [start, end]."""
     return bisect_right(times, end) - bisect_left(times, start)

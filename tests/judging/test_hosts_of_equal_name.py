@@ -88,7 +88,7 @@ async def test_hosts_with_different_clocks_pay_once_and_respect_the_cap(tmp_path
         server.goes_on.clear()
         (hold := tmp_path / "clocks-hold").touch()
         hosts = await all_hosts(run, place)
-        # a coordinator that starts after workers which spent the cap and ended has another cap than these
+        # workers have spent the cap and ended; the coordinator that starts then has another cap
         await until(lambda: n_members(place) == HOSTS)
         hold.unlink()
         server.goes_on.set()

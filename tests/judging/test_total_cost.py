@@ -62,7 +62,7 @@ def test_the_cap_holds_for_all_commands_on_a_run(youden: Youden, paid_folder: Pa
         assert server.n_requests * A_CALL <= 0.6 + 1e-9
         if n_sent:
             assert server.n_requests * A_CALL > float(cap) - 0.1
-    assert "Set a higher max_cost, which limits the total of all commands on the run" in ended.err
+    assert "Set a higher max_cost, which limits the total cost of all commands on the run" in ended.err
     assert "the cap of $0.6 for the run, $0.0" in youden("plan", "paid.yaml", "--max-cost", "0.6").err
 
     assert youden("judge", "paid.yaml", "--max-cost", "1.5").code == 0

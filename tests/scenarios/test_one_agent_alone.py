@@ -1,4 +1,4 @@
-"""A team with one agent compares today's version with yesterday's, repeats the run from a cassette, and answers it offline."""
+"""A team with one agent compares today's version with yesterday's, repeats the run from a cassette, and judges it offline."""
 
 from __future__ import annotations
 

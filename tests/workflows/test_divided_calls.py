@@ -1,4 +1,4 @@
-"""Test that an extension gets more independent trials if the false-positive rates have most of the variance of an ability."""
+"""Test that an extension gets more independent trials if the false-positive rates cause most of the variance of an ability."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_a_run_with_a_low_fpr_is_extended_by_the_default_division(
 
 
 @pytest.mark.parametrize("n_focus", [0, 2])
-def test_the_division_makes_the_share_of_the_calls_that_of_the_variance(n_focus: int) -> None:
+def test_the_division_makes_the_fractions_of_calls_and_variance_equal(n_focus: int) -> None:
     division = CallDivision(rate_share=0.7, n_agents=12, n_paired=2700, n_independent=300)
     calls = 3000 if not n_focus else 500
     n_independent = division.count_independent(calls, n_focus=n_focus)
@@ -109,7 +109,7 @@ def test_only_high_rates_with_most_of_the_variance_change_the_division(
     assert has_dominant_rates(rate_share, fpr) == expected
 
 
-def test_few_calls_are_independent_except_for_two_blocks() -> None:
+def test_all_of_few_calls_are_independent_except_for_two_blocks() -> None:
     division = CallDivision(rate_share=0.9, n_agents=12, n_paired=2700, n_independent=300)
     assert division.count_independent(120) == 120 - 2 * 12
     assert division.count_independent(12) == count_independent(12, 12, is_first=False)

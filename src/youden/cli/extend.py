@@ -132,7 +132,7 @@ def calls_command(**arguments: Any) -> None:
     """Add calls on all agents of RUN, or on some of them.
 
     BUDGET is a number of calls (4000), a percentage of the dense calls (1%), or trials per agent (50/agent). If high
-    false-positive rates cause most of the variance of the abilities, more of the calls than usual estimate these rates.
+    false-positive rates cause most of the variance of the abilities, more calls than by default estimate these rates.
     """
     _extend_and_print(**arguments)
 

@@ -178,7 +178,7 @@ def _to_located_frame(rows: Rows) -> LocatedFrame:
 
 
 def _find_location(file: Path, position: int) -> str:
-    """Return the location of a row by its position, for which the file is read again: only error messages need it."""
+    """Find the location of a row by its position. The file is read again, because only error messages need locations."""
     return next(islice(iter_plain_locations(file), position, None))
 
 

@@ -301,10 +301,10 @@ def _note_averaged_cells(table: ScoreColumns, n_scores: Positions) -> None:
 
 
 def _remove_totals(table: ScoreColumns, scores: pd.DataFrame) -> pd.DataFrame:
-    """Remove missing scores, and the scores of models and items that summarize others, which a note lists.
+    """Remove missing scores, and the scores of models and items that summarize others.
 
-    These have a name such as "total" or "std. dev.", or scores that summarize all others (`_find_summaries`). Columns of scores
-    that the user set are not removed.
+    A note lists these models and items. They have a name such as "total" or "std. dev.", or scores that summarize all
+    others (`_find_summaries`). Columns of scores that the user set are not removed.
 
     scores : result of `_collect_scores`
 

@@ -20,7 +20,7 @@ def check_scores(table: ScoreColumns, name: str) -> None:
     name : column of scores
 
     Raises: ImportFormatError for the first value that is wrong: [scores-value] if it is not a finite number or has an
-        ambiguous comma, as in 1,234; [scores-percent] if it has no percent sign, but other values of the column do.
+        ambiguous comma, as in 1,234; [scores-percent] if it has no percent sign, but other values of the column have one.
     """
     column = table.columns[name]
     needs_sign = any(map(is_percentage, column.converted))

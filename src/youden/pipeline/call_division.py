@@ -1,8 +1,8 @@
-"""Divide the calls of an extension between paired and independent trials by the variances that both add to an ability.
+"""Divide the calls of an extension between paired and independent trials by their contributions to the variance of an ability.
 
 The default is 7 to 10% independent trials, which suits judges with a low false-positive rate. If the false-positive rates account
 for most of the variance of an ability, an extension gets more independent trials. The variance of a mean answer and that of a
-false-positive rate are each about proportional to one over their number of trials. Their sum is smallest if the fraction of
+false-positive rate are each about inversely proportional to the number of their trials. Their sum is smallest if the fraction of
 the trials that are independent equals the fraction of the variance that is due to the rates.
 """
 
@@ -17,7 +17,7 @@ from youden.types import Plan
 from youden.types.facts import RunFacts
 
 MIN_RATE_SHARE = 0.5
-"""Fraction of the variance of an ability that the rates must exceed before more trials than the default estimate them."""
+"""If the rates cause more than this fraction of the variance of an ability, more trials than by default may estimate them."""
 MIN_FPR = 0.05
 """Pooled false-positive rate that a run must also exceed. Below it, the fraction can be large by chance in a small run."""
 MAX_RATE_SHARE = 0.95
@@ -69,7 +69,7 @@ class CallDivision(NamedTuple):
 
     @property
     def n_calls_to_balance(self) -> int:
-        """Number of calls of all agents with which `best_fraction` of all trials are independent, in whole passes."""
+        """Number of further calls on all agents after which the fraction `best_fraction` of all trials is independent."""
         n_added = (self.n_paired + 2 * self.n_agents) / (1 - self.best_fraction) - self.n_paired - self.n_independent
         return self.n_agents * max(0, ceil(n_added / self.n_agents))
 
@@ -82,7 +82,7 @@ class CallDivision(NamedTuple):
 
 
 def has_dominant_rates(rate_share: float, fpr: float) -> bool:
-    """Return whether the false-positive rates have so much of the variance of an ability that the default does not fit.
+    """Return whether the false-positive rates cause too much of the variance of an ability for the default division.
 
     rate_share : mean fraction of the variance of an ability that is due to its false-positive rate
     fpr : pooled false-positive rate
@@ -93,8 +93,8 @@ def has_dominant_rates(rate_share: float, fpr: float) -> bool:
 def find_call_division(plan: Plan, facts: RunFacts) -> CallDivision | None:
     """Return the division of further calls of a run; None if it is the default division.
 
-    It is the default division unless the rates are dominant (`has_dominant_rates`), or an earlier extension was divided in
-    another way. It is also the default division if the plan fixes the number of independent trials, or if calls cost nothing.
+    The division differs from the default if the rates are dominant (`has_dominant_rates`), or if that of an earlier extension
+    differed. It never differs if the plan fixes the number of independent trials, or if calls cost nothing.
 
     plan : plan of the run, with or without its trials
     facts : facts about its fit

@@ -104,7 +104,7 @@ def _find_needed_blocks(
 ) -> int | None:
     """Find the number of blocks (trials of one item, two per agent) that give the intervals the requested half-width.
 
-    If no number gives it by the present variances, the result is twice the present number in case of few blocks, because the
+    If the variances show that no number is sufficient, and the plan has few blocks, the result is twice their number, because the
     variances are then unreliable. If the items almost allow the requested half-width, the result is the number for a slightly
     larger one.
 

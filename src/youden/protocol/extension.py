@@ -269,7 +269,8 @@ def add_calls(
         independent trials, or if calls cost nothing. If no paired comparison is left, and the plan pools independent trials, they
         are all independent.
     independent : int, optional
-        Number of these calls that are independent trials. Default: the plan's rule, which is 7 to 10% if it pools them.
+        Number of these calls that are independent trials. Default: the number by the plan's rule, which is 7 to 10% of the calls
+        if the plan pools independent trials.
     focus : tuple of int, default ()
         Positions of the agents to compare with anchors; () for blocks of all agents.
     top : int, optional
@@ -733,7 +734,7 @@ class _PlanExtender:
 
         paired : new paired trials, at least one
         scored : positions of the agents whose abilities the paired trials measure; () for all agents
-        n_requested : number of pooled trials, in place of that of `count_added_independent`
+        n_requested : number of pooled trials for the new paired trials; None for the number by `count_added_independent`
         """
         if self.plan.independent == "matched":
             trials = draw_matched_trials(paired, self.train, self.rng)

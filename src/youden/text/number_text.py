@@ -1,4 +1,4 @@
-"""Read numbers as people write them in tables: `0,5` with a decimal comma, `50%`, or words such as `yes`."""
+"""Read numbers in the forms that occur in tables: "0,5" with a decimal comma, "50%", or words such as "yes"."""
 
 from __future__ import annotations
 

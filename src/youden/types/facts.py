@@ -253,7 +253,7 @@ class CallFacts:
     usd_calibration: float | None = 0.0
     """Part of `usd` that the calibration of the run paid for answers that are used here."""
     paid: RunPayments = field(default_factory=RunPayments)
-    """What the run has paid over all commands, also for answers that it does not use."""
+    """What the run has paid over all commands, including the cost of answers that it does not use."""
     n_shared: int = 0
     """Number of answers that came with another trial's request in this run, because both trials show the same two texts. Those
     in `n_reused` do not count."""

@@ -238,7 +238,7 @@ class Verdicts(ReadOnly):
     usd_calibration: float = 0.0
     """Cost in USD that the calibration of the run paid for these answers; NaN if a price is unknown."""
     paid: RunPayments = field(default_factory=RunPayments)
-    """What the run has paid over all commands, also for answers that it does not use; 0 outside the folder of a run."""
+    """What the run has paid over all commands, including the cost of answers that it does not use; 0 without a run folder."""
     votes: Floats | None = None
     """float (n_judges, n_trials), answer of each judge of a jury, NaN if it gave none; None for a single judge."""
 

@@ -10,15 +10,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class RunPayments:
-    """Amounts that a run has paid over all commands, also for answers that it no longer uses."""
+    """Amounts that a run has paid over all commands, including those for answers that it no longer uses."""
 
     usd: float = 0.0
     """Known cost in USD of all requests that judged the run."""
     usd_unconfirmed: float = 0.0
-    """Largest amount in USD that calls without a reply, also those of killed processes, may have cost in addition. The cost cap
-    of the run counts it."""
+    """Largest amount in USD that calls without a reply, including those of killed processes, may have cost in addition. It counts
+    towards the cost cap of the run."""
     usd_calibration: float = 0.0
-    """Known cost in USD of the calibrations of its judge; the cost cap of the run does not count it."""
+    """Known cost in USD of the calibrations of the judge, which does not count towards the cost cap of the run."""
     n_unknown: int = 0
     """Number of requests whose cost is unknown, because their answers were imported or have no price."""
 

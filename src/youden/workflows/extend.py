@@ -139,7 +139,7 @@ def plan_extension(
 
 
 def _plan_first_step(config: RunConfig, request: ExtensionRequest) -> PlannedExtension | str:
-    """Plan the first step of an extension, or the last step of one that was stopped.
+    """Plan the first step of an extension, or continue at the step at which an earlier command stopped.
 
     Returns the reason as a sentence if a search needs no further calls.
     """
@@ -255,7 +255,7 @@ def _plan_single_step(config: RunConfig, request: ExtensionRequest, *, n_before:
 
 
 def _with_division(step: ExtensionStep, folder: RunFolder) -> ExtensionStep:
-    """Set the number of independent trials of an extension by calls if it should be more than the default.
+    """Set the number of independent trials of an extension by calls, if the default division of its calls is unsuitable.
 
     step : the extension, without this number
     folder : folder of the run that is extended
@@ -379,7 +379,7 @@ def _record_unfinished(planned: PlannedExtension) -> None:
 
 
 def _record_command(config: RunConfig, planned: PlannedExtension) -> RunConfig:
-    """Return the config of a run with the record of an unfinished extension, and with its cost cap if that is higher."""
+    """Return the config of a run with the record of an unfinished extension, and with the command's cost cap if it is higher."""
     max_cost = config.max_cost
     if max_cost is not None and planned.run.config.max_cost is not None:
         max_cost = max(max_cost, planned.run.config.max_cost)

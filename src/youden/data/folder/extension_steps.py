@@ -35,7 +35,7 @@ class ExtensionStep(BaseModel):
         Number of calls, of both trial types together. With a pool, None means as many calls per new agent, item or
         repeat as the existing ones have on average.
     independent : int, optional
-        Number of these calls that are independent trials. None means the rule of the plan.
+        Number of these calls that are independent trials. None means the number by the rule of the plan.
     focus : list of str
         Ids of the agents that the calls compare. Empty means all agents.
     top : int, optional
@@ -127,9 +127,10 @@ class UnfinishedExtension(ExtensionRequest):
     Attributes
     ----------
     max_cost : float, optional
-        Maximum cost of the extension in USD. A command with another one continues the same extension.
+        Maximum cost of the extension in USD. A command with another maximum continues the same extension.
     paid_before : float
-        What the run had paid before the extension, in USD; its cost cap is this amount and `max_cost`.
+        Amount in USD that the run had paid before the extension. The cost cap of the run is the sum of this amount and
+        `max_cost`.
     pool : str
         Digest of the run's pool including this extension.
     first : int

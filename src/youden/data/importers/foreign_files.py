@@ -288,7 +288,7 @@ def require_list(value: Json, location: Path | str) -> list[Json]:
 
 
 def _wrong_type_error(value: Json, expected: str, location: Path | str) -> ImportFormatError:
-    """Return the error [import-format] that a JSON value is not of the `expected` type."""
+    """Make the error [import-format] for a JSON value that is not of the `expected` type."""
     problem = f"it is not {expected}: got {format_excerpt(value)}. Pass the file as the tool wrote it."
     return import_error(location, problem, slug="import-format")
 

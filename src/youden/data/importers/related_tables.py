@@ -172,7 +172,7 @@ def _find_table_of_elements(table: SourceTable, columns: Mapping[str, str]) -> S
 
 
 def _get_named_values(row: Mapping[str, Json], columns: Mapping[str, str]) -> dict[str, Json]:
-    """Return the values in a row of the columns that the user named, except lists and combinations (`a+b`).
+    """Return the values that a row has in the columns that the user named, except lists and combined columns (`a+b`).
 
     row : values of a row, which may be nested
     columns : column by role, as named by the user; the role `text` may have several, separated by commas. A column is a

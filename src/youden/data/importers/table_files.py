@@ -131,7 +131,7 @@ def read_plain_frame(file: Path, note: Note) -> pd.DataFrame | None:
 
 
 def _parse_plain_text(text: str, *, separator: str) -> pd.DataFrame | None:
-    """Parse the text of a CSV file by pandas; None if it is not plain, as `read_plain_frame` defines it, or has no rows.
+    """Parse the text of a CSV file with pandas; return None if it is not plain (see `read_plain_frame`) or has no rows.
 
     Raises: ValueError or csv.Error if the text is not valid.
     """

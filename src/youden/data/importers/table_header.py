@@ -40,7 +40,7 @@ _MIN_EMPTY_FRACTION = 0.3
 
 
 def describe_length(record: Sequence[object], header: Sequence[object]) -> str:
-    """Describe, for an error message, that a row has another number of cells than the header."""
+    """Describe, for an error message, that a row and the header have different numbers of cells."""
     return f"it has {len(record)} fields, but the header has {len(header)}. Put texts with separators in double quotes."
 
 

@@ -630,7 +630,12 @@ def _check_column_names(source: Source, names: list[str], *, number: int | None)
 
 
 def _check_no_repeated_names(source: Source, names: list[str], *, number: int | None) -> None:
-    """Raise PoolError [pool-columns] if several columns have the same name; the parameters are those of `_check_column_names`."""
+    """Raise PoolError [pool-columns] if several columns have the same name.
+
+    source : the table, which error messages name
+    names : names of its columns
+    number : number of the line with the header, for error messages; None if the table has no header line
+    """
     repeated_names = [name for name, n_columns in Counter(names).items() if n_columns > 1]
     if repeated_names:
         problem = f"several columns have the same name: got {', '.join(map(repr, repeated_names))}."

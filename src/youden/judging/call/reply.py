@@ -301,8 +301,9 @@ def check_usage(
     Raises
     ------
     CallError
-        Of kind `rejected`, if the answer is too long. Its text and refusal together may have as many bytes as `answer_limit`
-        tokens can have (without a limit, `MAX_REPLY_BYTES`), and its tokens with log-probabilities `EXTRA_BYTES`.
+        Of kind `rejected`, if the answer is too long. The largest size of its text and refusal together is that of
+        `answer_limit` tokens (without a limit, `MAX_REPLY_BYTES`), and that of its tokens with log-probabilities is
+        `EXTRA_BYTES`.
     """
     _check_length(completion, answer_limit)
     n_in, n_out = completion.tokens_in, completion.tokens_out

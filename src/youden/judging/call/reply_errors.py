@@ -36,9 +36,10 @@ UNKNOWN_STATUS = 500
 def find_reply_error(reply: object) -> CallError | None:
     """Find and classify the error that a reply contains in place of an answer, although its HTTP status is 200.
 
-    The error may be a field of the reply, of its first choice, or of the message of this choice. Without such a field, a finish
-    reason of `_FAILED` is an error, too, and so is a reply without choices that has a message, as {"object": "error", "message":
-    …}. A reply with a text and the finish reason "stop" or "length" is an answer, unless its choice has an error.
+    The error may be a field of the reply, of its first choice, or of the message of this choice. Without such a field, two
+    other replies are errors, too: one with a finish reason of `_FAILED`, and one that has a message and no choices, such as
+    {"object": "error", "message": …}. A reply with a text and the finish reason "stop" or "length" is an answer,
+    unless its choice has an error.
 
     Parameters
     ----------
@@ -72,13 +73,13 @@ def find_reply_error(reply: object) -> CallError | None:
 
 
 def _find_error_field(reply: dict[str, Any]) -> object | None:
-    """Return the value of the field `error` that a reply contains in place of an answer.
+    """Return the error that a reply contains in place of an answer, which is usually the value of a field `error`.
 
     reply : the reply, parsed from JSON
 
     Returns None if the reply contains a complete answer or reports no error. Returns an object with a message if only the finish
-    reason reports an error. A reply without a field `error` and without choices may have its error in `errors` or `base_resp`,
-    or be the error itself; then this value is returned if it has a message.
+    reason reports an error. If the reply has neither choices nor a field `error`, the error is the value of `errors` or
+    `base_resp`, or else the reply itself. It is returned if it has a message.
     """
     choices = reply.get("choices")
     first_choice = choices[0] if isinstance(choices, list) and choices else None

@@ -50,7 +50,11 @@ def list_run_payments(store: Store) -> dict[str, RunPayments]:
 
 
 def _sum_amounts(account: str, amounts: dict[str, list[float]]) -> RunPayments:
-    """Sum the amounts of the three accounts of a run. amounts: payments in USD by account; NaN if the cost is unknown."""
+    """Sum the amounts of the three accounts of a run.
+
+    account : cost account of the run itself
+    amounts : payments in USD by account; a payment is NaN if the cost is unknown
+    """
     of_run = amounts.get(account, [])
     of_calibration = amounts.get(calibration_account(account), [])
     return RunPayments(

@@ -6,8 +6,9 @@ grant counts as spent, because it may have spent it after its last report. The c
 because the worst-case cost of each request is reserved in the store before it is sent. The coordinator writes its cap
 to a separate row. This cap also holds for workers that were started with a higher cap.
 
-The cap limits what the run pays over all commands. The first member of a group therefore writes a row with the amount
-that the run has paid before. The amounts that killed processes may have paid are then booked to an account of their own.
+The cap limits what the run pays over all commands. The first member of a group therefore books, to a separate
+account, the amounts that killed processes of an earlier group may have paid. It then writes a row with the amount that the run
+has paid so far.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ CAP_ROW = "cap"
 """Name of the row whose `granted` is the cost cap of the coordinator. This row is not a member."""
 
 PAID_ROW_PREFIX = "paid before by "
-"""Start of the name of the row whose `granted` is what the run had paid before its group of members. The cost account of the
-run follows. This row is not a member."""
+"""Beginning of the name of the row whose `granted` is the amount that the run had paid before its group of members began. The
+rest of the name is the cost account of the run. This row is not a member."""
 
 MAX_ROUNDING_ERROR = 1e-6
 """Largest difference of two sums of payments, in USD, that counts as a rounding error."""
@@ -352,8 +353,8 @@ class WorkerGroup:
         """Return the new rows of the other members: one row per living member, and one row for all ended members together.
 
         A member has ended if its process has ended, or if it did not renew its row in time. The amounts of ended members count
-        towards the cost cap. A member that starts while no other member is alive begins a new group. The result is then one row
-        with the amount that the run has paid before.
+        towards the cost cap. A member that starts while no other member is alive begins a new group. The result is then one
+        row with the amount that the run has paid so far.
 
         now : time of the database, in seconds
         rows : rows of all members so far
@@ -584,7 +585,7 @@ def join_as_worker(
 
 
 MARGIN_FRACTION = 0.02
-"""Largest fraction of the cap that a member requests in addition to what it has spent, reserved and needs."""
+"""Largest margin that a member requests beyond the amounts that it has spent, reserved and needs, as a fraction of the cap."""
 
 BUDGET_CHECK_SECONDS = 0.05
 """Time between two checks whether reservations of other members have been released."""
@@ -593,13 +594,14 @@ BUDGET_CHECK_SECONDS = 0.05
 class SharedBudget(Budget):
     """Share of the cost cap of a group that one member may spend without another report.
 
-    It requests more than it has spent, reserved and needs for its next calls, so that one report covers many calls: as much
-    again, but at most `MARGIN_FRACTION` of the cap. If the process is killed, all of this counts towards the cap.
+    It requests a margin in addition to the amounts that it has spent, reserved and needs for its next calls, so that one report
+    covers many calls. The margin is as large as the reserved and needed amounts together, but at most `MARGIN_FRACTION` of the
+    cap. If the process is killed, all of these amounts count towards the cap.
 
     Parameters
     ----------
     cap : float
-        USD that the run may pay in total: all members, and all commands before.
+        USD that the run may pay in total, by all members and by all earlier commands.
     workers : WorkerGroup
         Membership of this process.
     """
@@ -616,13 +618,13 @@ class SharedBudget(Budget):
 
     @property
     def spent_by_all(self) -> float:
-        """USD spent by all members, and by the commands before."""
+        """USD spent by all members and by earlier commands."""
         return self.spent + self._group.others.spent / PICODOLLARS_PER_USD
 
     @property
     def remedy(self) -> str:
         """What the user can do when the cap is reached, as a clause."""
-        return "Set a higher max_cost, which limits the total of all commands on the run"
+        return "Set a higher max_cost, which limits the total cost of all commands on the run"
 
     def can_reserve(self, usd: float) -> bool:
         """Return whether a cost in USD can be reserved now, after requesting more of the cap if necessary."""

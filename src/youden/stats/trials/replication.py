@@ -312,7 +312,7 @@ def _cluster_by_item(
     these trials is in the sums S of both items, so that S·Sᵀ contains D·Dᵀ twice. A variance is at least that of A·Aᵀ + D·Dᵀ,
     with the sums A of paired trials by item. This minimum treats pairs of items as independent clusters.
 
-    influence, agent : arrays (n_trials,), influence of each trial, its contribution to the error of J, and its agent
+    influence, agent : arrays (n_trials,), influence of each trial (its contribution to the error of J), and its agent
     items : int arrays (n_trials,), items of both responses of a trial; the second one is −1 for a paired trial
     shape : numbers of agents and of items
 
