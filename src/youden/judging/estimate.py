@@ -11,7 +11,7 @@ import json
 import math
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -208,7 +208,6 @@ def estimate(
     environment: Mapping[str, str] | None = None,
     store: str | Path | None = None,
     keys: KeySource = iter_keys,
-    saved_hashes: Set[str] = frozenset(),
     jury: Sequence[JudgeConfig] = (),
 ) -> Cost:
     """Estimate calls, tokens, USD and minutes of judging a plan, and count its cells (agent and item).
@@ -229,9 +228,6 @@ def estimate(
         Default: no store, so that every trial costs a call.
     keys : callable, default iter_keys
         Function that computes the request hashes of a plan.
-    saved_hashes : set of str, default frozenset()
-        Request hashes of answers that the folder of a run contains. They cost nothing, even if the store has lost them. The
-        estimate for a jury ignores them.
     jury : sequence of JudgeConfig, default ()
         All judges of the jury that the judge belongs to. Their stored answers do not count as answers under other settings.
 
@@ -262,8 +258,7 @@ def estimate(
             questions = config.questions()
             row_keys = keys(questions, plan)
             characters = questions.count_characters(plan)
-            remaining = _count_remaining(answers, row_keys, characters, is_repeated, saved_hashes)
-            cost = _with_remaining_cost(cost, config, remaining, n_characters=int(characters.sum()))
+            cost = _with_remaining_cost(cost, config, answers, row_keys, characters, is_repeated=is_repeated)
             if cost.calls_left:
                 known_digests = {judge.questions().digest for judge in (config, *jury) if judge.makes_calls}
                 cost = _with_other_settings(
@@ -338,7 +333,15 @@ def _with_counted_tokens(cost: Cost, plan: Plan, config: JudgeConfig, encoding: 
     return replace(cost, tokenizer=str(encoding.name), tokens_in=tokens_in, usd=usd)
 
 
-def _with_remaining_cost(cost: Cost, config: JudgeConfig, remaining: _RemainingRequests, *, n_characters: int) -> Cost:
+def _with_remaining_cost(
+    cost: Cost,
+    config: JudgeConfig,
+    store: Store,
+    row_keys: Iterator[RowKey],
+    characters: Positions,
+    *,
+    is_repeated: Bools,
+) -> Cost:
     """Add to an estimate how many trials have a stored outcome, and what the remaining calls cost.
 
     The input tokens of the remaining requests are assumed to be proportional to their characters, and the output tokens to the
@@ -346,15 +349,18 @@ def _with_remaining_cost(cost: Cost, config: JudgeConfig, remaining: _RemainingR
 
     cost : estimate for all trials
     config : judge, with its prices
-    remaining : requests that are still to be sent
-    n_characters : number of characters of the requests of all trials
+    store : store of the outcomes
+    row_keys : row and request hash of each trial
+    characters : int array (n_trials,), number of characters of each trial's request
+    is_repeated : bool array (n_trials,), whether an earlier trial has the same request
 
     Returns the estimate with `stored` and `usd_left`; `usd_left` is None if no outcome is stored or a price is unknown.
     """
+    remaining = _count_remaining(store, row_keys, characters, is_repeated)
     if remaining.n_stored_trials == 0:
         return replace(cost, stored=0, usd_left=None)
-    remaining_tokens_in = cost.tokens_in * remaining.n_characters / n_characters
-    remaining_tokens_out = cost.tokens_out * remaining.n_requests / cost.calls
+    remaining_tokens_in = cost.tokens_in * remaining.n_characters / int(characters.sum())
+    remaining_tokens_out = cost.tokens_out * remaining.n_requests / len(characters)
     usd_left = _compute_cost(config, remaining_tokens_in, remaining_tokens_out)
     return replace(cost, stored=remaining.n_stored_trials, usd_left=usd_left)
 
@@ -422,7 +428,7 @@ class _RemainingRequests(NamedTuple):
 
 
 def _count_remaining(
-    store: Store, row_keys: Iterator[RowKey], characters: Positions, is_repeated: Bools, saved_hashes: Set[str]
+    store: Store, row_keys: Iterator[RowKey], characters: Positions, is_repeated: Bools
 ) -> _RemainingRequests:
     """Count the requests of a plan that are still to be sent, and the trials with a stored outcome.
 
@@ -430,14 +436,11 @@ def _count_remaining(
     row_keys : row and request hash of each trial, which are looked up in chunks of `CHUNK` trials
     characters : int array (n_trials,), number of characters of each trial's request
     is_repeated : bool array (n_trials,), whether an earlier trial has the same request
-    saved_hashes : request hashes that count as stored, also if the store lacks them
     """
     n_stored_trials = n_requests = n_characters = 0
     while chunk := list(islice(row_keys, CHUNK)):
-        keys = {key for _, key in chunk}
-        stored_keys = saved_hashes & keys
-        outcomes = store.get_outcomes([*keys - stored_keys])
-        stored_keys |= {key for key, outcome in outcomes.items() if is_final(outcome)}
+        outcomes = store.get_outcomes(list(dict.fromkeys(key for _, key in chunk)))
+        stored_keys = {key for key, outcome in outcomes.items() if is_final(outcome)}
         n_stored_trials += sum(key in stored_keys for _, key in chunk)
 
         remaining_rows = [row for row, key in chunk if key not in stored_keys and not is_repeated[row]]

@@ -30,7 +30,7 @@ from youden.pipeline.alternative_rankings import check_partner_rules
 from youden.pipeline.fitted_run import check_target
 from youden.pipeline.follow_ups import judge_follow_ups
 from youden.pipeline.planned_run import check_same_run, find_run_plan, with_resolved_defaults
-from youden.pipeline.recovered_answers import keep_saved_costs, read_saved_hashes, reuse_saved_answers
+from youden.pipeline.recovered_answers import keep_saved_costs, reuse_saved_answers
 from youden.pipeline.request_hashes import get_hash_reader, write_missing_hashes
 from youden.pipeline.rounds import run_rounds
 from youden.pipeline.run_store import check_same_store, run_lock
@@ -157,8 +157,7 @@ def plan_run(config: RunConfig, *, batched: bool = False, pools: Sequence[Pool] 
     check_same_store(config, plan, judge)
 
     folder.cache_pool(plan.pool, config)
-    saved_hashes = read_saved_hashes(folder, judge)
-    cost = estimate(plan, judge, store=config.store_location, keys=get_hash_reader(folder), saved_hashes=saved_hashes)
+    cost = estimate(plan, judge, store=config.store_location, keys=get_hash_reader(folder))
     summary = PoolSummary.from_pool(plan.pool, source=str(config.pool))
     paid = read_payments_of_run(config, judge)
     planned = PlannedRun(with_resolved_defaults(config, plan), folder, plan, judge, cost, summary, paid)

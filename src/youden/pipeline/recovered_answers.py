@@ -7,7 +7,6 @@ are lost and the plan is the same.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -16,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from youden.data.folder.run_folder import RunFolder
-from youden.errors import YoudenError
 from youden.judging.config.judge_files import JudgeConfig
 from youden.judging.question.questions import RowKey
 from youden.judging.store.answers import open_store
@@ -71,28 +69,6 @@ def reuse_saved_answers(
         iter_hashes=partial(read_hashes, judge.questions()),
         store=redact_location(store),
     )
-
-
-def read_saved_hashes(folder: RunFolder, judge: JudgeConfig) -> frozenset[str]:
-    """Return the request hashes of the answers in a run's folder, which are not requested again.
-
-    Parameters
-    ----------
-    folder : RunFolder
-        Folder of the run.
-    judge : JudgeConfig
-        Judge of the run.
-
-    Returns
-    -------
-    frozenset of str
-        Empty for a jury, whose answers have no request hash, and if the files of the folder cannot be read.
-    """
-    with suppress(YoudenError):
-        saved = _read_reusable_verdicts(folder, judge)
-        if saved is not None:
-            return frozenset(_find_rows_by_hash(saved))
-    return frozenset()
 
 
 def keep_saved_costs(verdicts: Verdicts, folder: RunFolder, judge: JudgeConfig) -> Verdicts:
@@ -221,7 +197,12 @@ def _find_lost_rows(path: str, saved: Verdicts) -> dict[str, int]:
 
     Returns the row of `saved` by request hash; empty if no answer is lost, or if the verdicts have no hashes.
     """
-    row_by_hash = _find_rows_by_hash(saved)
+    if saved.request_hash is None:
+        return {}
+
+    rows_with_hash = np.flatnonzero(saved.answered & (saved.request_hash != b""))
+    hashes = [request_hash.decode() for request_hash in saved.request_hash[rows_with_hash].tolist()]
+    row_by_hash = dict(zip(hashes, rows_with_hash.tolist(), strict=True))
 
     # remove the answers that the store holds
     distinct_hashes = list(row_by_hash)
@@ -231,15 +212,6 @@ def _find_lost_rows(path: str, saved: Verdicts) -> dict[str, int]:
             for request_hash in store.answers(chunk):
                 del row_by_hash[request_hash]
     return row_by_hash
-
-
-def _find_rows_by_hash(saved: Verdicts) -> dict[str, int]:
-    """Return the row of each answer by its request hash; empty if the verdicts have no hashes."""
-    if saved.request_hash is None:
-        return {}
-    rows = np.flatnonzero(saved.answered & (saved.request_hash != b""))
-    hashes = [request_hash.decode() for request_hash in saved.request_hash[rows].tolist()]
-    return dict(zip(hashes, rows.tolist(), strict=True))
 
 
 def _combine_answers(
