@@ -33,6 +33,7 @@ from youden.judging.store.leases import LEASE_SECONDS
 from youden.judging.store.worker_group import SharedBudget, coordinate_run, join_as_worker
 from youden.text.printable import mask_passwords, redact_location
 from youden.types import Completion
+from youden.types.payments import RunPayments
 
 SOURCE = Path(__file__).parents[2] / "src"
 
@@ -226,7 +227,7 @@ def test_a_cap_counts_what_earlier_processes_have_spent(tmp_path: Path) -> None:
     with coordinate_run(place, run="r") as team:
         assert not SharedBudget(10.0, team).can_reserve(5.0)
         assert SharedBudget(10.0, team).spent_by_all == pytest.approx(6.0)
-    with coordinate_run(place, run="r", usd_paid=8.0) as team:
+    with coordinate_run(place, run="r", saved=RunPayments(usd=8.0)) as team:
         assert not SharedBudget(10.0, team).can_reserve(3.0)
     with coordinate_run(place, run="other") as team:
         assert SharedBudget(10.0, team).can_reserve(9.0)
