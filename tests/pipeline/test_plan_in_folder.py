@@ -144,7 +144,7 @@ def test_a_config_from_a_run_folder_keeps_its_budget_if_the_default_changed(
     assert first.digest == copy.digest
     assert len(second) > len(first)
     drawn = yaml.safe_load((planned_folder / "runs/some/config.yaml").read_text())["resolved"]
-    assert drawn.keys() == {"pool", "budget"}
+    assert drawn.keys() == {"pool", "budget", "account"}
     assert len(first) <= drawn["budget"]
 
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+import yaml
 
 import youden as package
 from commands import Youden, wire_judge, write_config, write_pool_table
@@ -74,10 +75,12 @@ def frame_of(pool: Pool) -> pd.DataFrame:
 
 def test_a_call_and_a_command_write_the_same_files(first: Run, by_command: Run, youden: Youden) -> None:
     assert tables(first) == tables(by_command)
-    config = {
-        run.path.parent.name: (run.path / "config.yaml").read_text(encoding="utf-8") for run in (first, by_command)
+    configs = {
+        run.path.parent.name: yaml.safe_load((run.path / "config.yaml").read_text()) for run in (first, by_command)
     }
-    assert config["runs"] == config["commands"]
+    for folder, config in configs.items():
+        assert config["resolved"].pop("account").endswith(f"{folder}/first")
+    assert configs["runs"] == configs["commands"]
     assert (first.path / "report.html").is_file()
     first.extend(calls=40)
     youden("extend", "calls", "commands/first", "40").well()

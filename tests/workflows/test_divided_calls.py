@@ -122,7 +122,7 @@ def test_rates_with_all_of_the_variance_do_not_multiply_the_calls() -> None:
 
 
 @pytest.mark.slow
-def test_a_plan_without_blocks_is_not_told_to_add_calls_of_all_agents(
+def test_a_plan_without_blocks_gets_no_advice_to_add_calls_of_all_agents(
     youden: Youden, tmp_path: Path, server: WireServer
 ) -> None:
     server.behave = answer_with_high_fpr

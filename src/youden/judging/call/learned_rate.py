@@ -21,7 +21,7 @@ LOW_SHARE = 0.01
 """The rate decreases if the share of rejected requests exceeds the tolerated share by more than the first number. It increases
 if the excess is at most the second number."""
 SAME_SHARE = 0.8
-"""A decrease may have been in vain if it leaves more than this fraction of the share of rejected requests."""
+"""A decrease may have been in vain if the shares of rejected requests before and after it have at least this ratio."""
 N_TOLERANT_WINDOWS = 15
 """Number of windows in which a share of rejected requests that a decrease did not lower is tolerated."""
 MIN_FACTOR = 0.3
@@ -172,5 +172,6 @@ class _Window(NamedTuple):
         """Return whether a lower rate has reduced the answers as much as the requests, compared to the window before."""
         requests_ratio = self.replies_per_second / before.replies_per_second
         answers_ratio = self.answers_per_second / before.answers_per_second if before.answers_per_second else 1.0
-        is_still_rejected = self.rejected_share > max(HIGH_SHARE, SAME_SHARE * before.rejected_share)
-        return is_still_rejected and answers_ratio < (1 + requests_ratio) / 2
+        smaller_share, larger_share = sorted((self.rejected_share, before.rejected_share))
+        is_same_share = smaller_share > SAME_SHARE * larger_share
+        return is_same_share and answers_ratio < (1 + requests_ratio) / 2
