@@ -1,6 +1,6 @@
 """Run random commands under a cost cap, and compare the server's bill with the cap and the reported cost.
 
-A cap applies to one command; `youden gate` sends no request and must not be billed.
+The cap of each command limits what this command may add; `youden gate` sends no request and must not be billed.
 """
 
 from __future__ import annotations
@@ -110,7 +110,8 @@ def _spent(budget: Budget, folder: Path, server: Any) -> Spent:
     cap = budget.cap * TYPICAL
     ended = _command(*_words(budget, folder, cap))
     billed = (bill.usd(PRICE) - before) * (0.5 if budget.batched else 1.0)
-    return Spent(cap, billed, _reported(budget, folder, ended), ended.exit_code, ended.output[-500:])
+    reported = _reported(budget, folder, ended, usd_before=before)
+    return Spent(cap, billed, reported, ended.exit_code, ended.output[-500:])
 
 
 def _words(budget: Budget, folder: Path, cap: float) -> tuple[str, ...]:
@@ -142,10 +143,13 @@ def _command(*words: str) -> Result:
     return ended
 
 
-def _reported(budget: Budget, folder: Path, ended: Result) -> float | None:
-    """Return the reported cost in USD: that of the written answers, or that in the message of the cap."""
+def _reported(budget: Budget, folder: Path, ended: Result, *, usd_before: float) -> float | None:
+    """Return the reported cost in USD: that of the written answers, or that in the message of the cap.
+
+    The message of an extension states the total cost of the run, which includes what was billed before.
+    """
     if match := re.search(r"([0-9.e-]+) USD were spent", ended.output):
-        return float(match[1])
+        return float(match[1]) - (usd_before if budget.command == "extend" else 0)
     out = {"run": "run", "rejudge": "again"}.get(budget.command)
     if out is None or not RunFolder(folder / out).has("verdicts.parquet"):
         return None
