@@ -2,8 +2,8 @@
 
     python docs/make_providers.py
 
-The pool has 30 agents and 200 items; all responses have the same number of five-letter words. The plan is `calls: 2%`, seed 0.
-Tokens are estimated as characters / 4, even if a tokenizer is installed. tests/house/test_providers.py compares the page with the
+The pool has 30 agents and 200 items; all responses have the same number of words with five characters. The plan is `calls: 2%`,
+seed 0. Tokens are estimated as characters / 4, even if a tokenizer is installed. tests/house/test_providers.py compares the page with the
 output of this script, and the prices with litellm's table if litellm is installed.
 """
 
@@ -149,8 +149,11 @@ def write_pool(path: Path, n_words: int) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["agent", "item", "text"])
-        text = " ".join(["words"] * n_words)
-        writer.writerows([f"agent-{i}", f"item-{j}", text] for i in range(N_AGENTS) for j in range(N_ITEMS))
+        for agent in range(N_AGENTS):
+            for item in range(N_ITEMS):
+                # the first word makes each text unique: trials of equal texts would share a request, which costs once
+                first_word = f"{agent * N_ITEMS + item:05d}"
+                writer.writerow([f"agent-{agent}", f"item-{item}", " ".join([first_word, *["words"] * (n_words - 1)])])
 
 
 if __name__ == "__main__":

@@ -115,7 +115,9 @@ def test_the_figure_and_tables_of_published_models_are_current(shared: Path, mon
     again = "Make them again: python benchmarks/labels.py --write"
     assert spec_digest(labels_pages.make_figure_spec(works)) in labels_pages.FIGURE.read_text(encoding="utf-8"), again
     drawn = labels_pages.draw_quality(shared / "alpaca-eval").decode()
-    assert drawn.splitlines()[-1] in labels_pages.QUALITY.read_text(encoding="utf-8"), again
+    # the last line is a digest of unrounded numbers, whose last digits depend on the processor
+    written = labels_pages.QUALITY.read_text(encoding="utf-8")
+    assert drawn.splitlines()[:-1] == written.splitlines()[:-1], again
     fails = labels_pages.format_fails_table(labels_pages.run_mt_bench(shared / "mt-bench"))
     for path, table in ((labels_pages.WORKS, labels_pages.format_works_table(works)), (labels_pages.FAILS, fails)):
         page = path.read_text(encoding="utf-8")

@@ -273,7 +273,7 @@ def test_a_rate_does_not_count_the_time_of_an_outage() -> None:
     assert limiter.rate == pytest.approx(20 * 0.9, rel=0.05)
 
 
-def test_rejections_in_a_row_pause_until_retry_after_and_an_answer_shortens_later_pauses() -> None:
+def test_rejections_in_a_row_pause_until_retry_after_and_an_answer_ends_the_backoff() -> None:
     async def measure() -> list[float]:
         limiter, loop, waits = LearnedRateLimiter(), asyncio.get_running_loop(), []
         for retry_after, n_answers in ((5, 0), (3600, 0), (None, 0), (None, 1), (None, 0)):

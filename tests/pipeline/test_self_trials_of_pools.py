@@ -239,7 +239,7 @@ def test_a_run_that_ends_at_its_cap_is_resumed_with_the_same_self_trials(
     write_config(tmp_path / "c.yaml", pool="pool", judge=judge, max_cost=1, out=str(out), **settings)
     stopped = youden("run", config)
     assert stopped.code == 1
-    assert "the same command as before resumes it" in stopped.err
+    assert "the same command with a higher cap resumes it" in stopped.err
     n_sent = server.n_requests
     planned = youden("plan", config, "--json").said
     assert planned["cost"]["stored"] == n_sent
