@@ -3,8 +3,8 @@
     python docs/make_providers.py
 
 The pool has 30 agents and 200 items; all responses have the same number of words with five characters. The plan is `calls: 2%`,
-seed 0. Tokens are estimated as characters / 4, even if a tokenizer is installed. tests/house/test_providers.py compares the page with the
-output of this script, and the prices with litellm's table if litellm is installed.
+seed 0. Tokens are estimated as characters / 4, even if a tokenizer is installed. tests/house/test_providers.py compares the page
+with the output of this script, and the prices with litellm's table if litellm is installed.
 """
 
 from __future__ import annotations
