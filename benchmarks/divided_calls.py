@@ -1,12 +1,12 @@
-"""Measure the gain by dividing the calls of an extension by the variances of a run, for judges with a high false-positive rate.
+"""Measure the gain if the variances of a run determine the division of an extension, for judges with a high false-positive rate.
 
-A simulated run has half of the calls. Its extension has the other half, with 7 to 10 % independent trials (`default`) or with the
-division of `youden extend calls` (`divided`). The false-positive rate of a pair is the sum of two gamma variables, so that the
-rates of agents have the mean and the SD that a row states. A paired answer is yes with this rate plus a probability that depends
-on the skills of both agents (SD .5) and the ease of the item (SD .7). Intervals are for items like these.
+A simulated run has half of the calls. Its extension has the other half, with 7 to 10% independent trials (`default`) or with the
+division of `youden extend calls` (`divided`). The false-positive rate of a pair is the sum of one gamma variable per agent, so
+that the rates of agents have the mean and the SD that a row states. A paired answer is yes with this rate plus a probability that
+depends on the skills of both agents (SD .5) and the ease of the item (SD .7). Intervals are for items like these.
 
-`rmse` and `half_width` are those of the abilities, `covered` is the coverage of the 95 % intervals, and `result` is the share of
-runs with a recommendation or candidates. Each figure has its standard error over runs.
+`rmse` and `half_width` are those of the abilities, `covered` is the coverage of the 95% intervals, and `result` is the share of
+runs with a recommendation or candidates. Each value has its standard error over runs.
 
 `python benchmarks/divided_calls.py [--runs 100] [--pool 12x80] [--percents 5 20] [--rates 0.02/0 0.2/0.05] [--smoke]
 [--out FILE]` prints JSON. Run number n has seed n.
@@ -55,7 +55,7 @@ class SimulatedJudge:
         self.ability = ability - ability.mean()
 
     def answer(self, plan: Plan, start: int = 0) -> Floats:
-        """Answer the trials of a plan from the number `start` on."""
+        """Answer the trials of a plan from position `start` on."""
         first, second, item = plan.first[start:], plan.second[start:], plan.item[start:]
         is_paired = plan.trial_type[start:] == PAIRED
         signal = self._signal / (1 + np.exp(-self._logit[first, second] - self._ease[item]))
@@ -86,7 +86,7 @@ def divide(plan: Plan, abilities: Abilities, calls: int) -> int | None:
 
 
 def measure_run(pool: Pool, percent: float, mean: float, sd: float, *, seed: int) -> dict[str, dict[str, float]]:
-    """Simulate one run and both extensions of it, and return the figures of each."""
+    """Simulate one run and both extensions of it, and return the results of each."""
     judge = SimulatedJudge(pool.n_agents, pool.n_items, mean, sd, np.random.default_rng(seed))
     n_dense = 2 * pool.n_agents * (pool.n_agents - 1) * pool.n_items
     n_calls = round(percent / 100 * n_dense / 2)
@@ -112,7 +112,7 @@ def measure_run(pool: Pool, percent: float, mean: float, sd: float, *, seed: int
 
 
 def summarize(rows: list[dict[str, float]]) -> dict[str, list[float]]:
-    """Average figures over runs: each mean with its standard error."""
+    """Average results over runs: each mean with its standard error."""
     summary = {}
     for name in rows[0]:
         values = np.array([row[name] for row in rows])

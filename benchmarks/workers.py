@@ -351,7 +351,7 @@ def measure_shared_requests(stores: StoreFactory, kinds: list[str], *, smoke: bo
 def measure_rate_limits(stores: StoreFactory, kinds: list[str], *, smoke: bool) -> Measured:
     """Measure one and four workers on servers that reject requests with HTTP 429; the first 20 or 60 seconds do not count.
 
-    Without Retry-After, the end of a fixed window is unknown, so there is no bar for rejections in this case.
+    Without Retry-After, the end of a fixed window is unknown, so the rejections are not limited in this case.
     """
     limited_servers: Any = import_module("limited_servers")
     results: Measured = {}

@@ -151,7 +151,7 @@ def write_pool(path: Path, n_words: int) -> None:
         writer.writerow(["agent", "item", "text"])
         for agent in range(N_AGENTS):
             for item in range(N_ITEMS):
-                # the first word makes each text unique: trials of equal texts would share a request, which costs once
+                # the first word makes each text unique: trials of equal texts would share a request, which is paid for once
                 first_word = f"{agent * N_ITEMS + item:05d}"
                 writer.writerow([f"agent-{agent}", f"item-{item}", " ".join([first_word, *["words"] * (n_words - 1)])])
 

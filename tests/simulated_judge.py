@@ -1,4 +1,4 @@
-"""Simulate responses and a judge with known abilities, so that the right decision of a user is known.
+"""Simulate responses of agents with known abilities, and a judge, so that the right decision of a user is known.
 
 A response names its agent and its item, and the judge answers with a known probability. An answer depends only on the two texts
 and the seed, so that the order of the requests does not matter.

@@ -153,8 +153,8 @@ def test_plan_states_how_many_calls_its_cap_pays_for(youden: Youden, capped: Pat
     assert server.n_requests == pytest.approx(n_affordable, rel=0.1)
     enough = youden("plan", "capped.yaml", "--max-cost", "1000", "--json")
     assert enough.said["calls_within_max_cost"] is None
-    assert "of the cap of $1000 for the run, $99" in enough.err
-    assert "remain, which pay for all remaining calls" in enough.err
+    assert "plan: $99" in enough.err
+    assert "and pay for all remaining calls" in enough.err
 
 
 def test_a_run_stopped_at_its_cap_is_ranked_as_partial_and_can_be_completed(
@@ -407,7 +407,7 @@ def test_an_interrupted_jury_is_ranked_by_the_trials_that_all_judges_answered(
 
 
 def write_partial_run(folder: Path, kind: str, server: WireServer, youden: Youden) -> list[Path]:
-    """Judge the run "partial" up to a cap and a higher one; return copies of its store after each time."""
+    """Judge the run "partial" up to a cap, and then up to a higher one; return a copy of its store after each command."""
     if kind == "jury":
         judges = [
             wire_judge(server.url, model=model, price=100, max_tokens=1, concurrency=4) for model in ("a", "b", "c")

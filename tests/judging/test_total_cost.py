@@ -63,7 +63,7 @@ def test_the_cap_holds_for_all_commands_on_a_run(youden: Youden, paid_folder: Pa
         if n_sent:
             assert server.n_requests * A_CALL > float(cap) - 0.1
     assert "Set a higher max_cost, which limits the total cost of all commands on the run" in ended.err
-    assert "the cap of $0.6 for the run, $0.0" in youden("plan", "paid.yaml", "--max-cost", "0.6").err
+    assert "remain of the cap of $0.6 for the run" in youden("plan", "paid.yaml", "--max-cost", "0.6").err
 
     assert youden("judge", "paid.yaml", "--max-cost", "1.5").code == 0
     assert calls_of(paid_folder).usd == pytest.approx(110 * A_CALL)
@@ -216,7 +216,7 @@ def test_the_cap_holds_for_a_stopped_run_whose_folder_is_renamed(
 ) -> None:
     assert youden("judge", "paid.yaml", "--max-cost", "0.3").code == 1
     at_cap = youden("judge", "paid.yaml", "--max-cost", "0.2")
-    assert "$0.0000 remain, which pay for none of the" in at_cap.err
+    assert "$0.0000 remain of the cap of $0.2 for the run, and pay for none of the" in at_cap.err
     assert "To continue, set a higher cap (--max-cost)" in at_cap.err
     (paid_folder / "runs/paid").rename(paid_folder / "runs/final")
     command = ("runs/final/config.yaml", "--max-cost", "0.5")
@@ -249,8 +249,8 @@ def test_a_plan_states_what_all_earlier_commands_have_cost(youden: Youden, paid_
     spent = ended.said["paid"]["usd"]
     assert 0 < spent <= 0.3
     assert ended.said["usd_left"] == pytest.approx(0.5 - spent)
-    assert f"this run has paid ${spent:.4f} over all commands; calibrations of its judge have paid $0." in ended.err
-    assert f"of the cap of $0.5 for the run, ${0.5 - spent:.4f} remain, which pay for about" in ended.err
+    assert f"this run has paid ${spent:.4f} over all commands; calibrations of its judge have cost $0." in ended.err
+    assert f"${0.5 - spent:.4f} remain of the cap of $0.5 for the run, and pay for about" in ended.err
     youden("run", "paid.yaml", "--max-cost", "50").well()
     before = youden("plan", "paid.yaml", "--json").said["paid"]
     (paid_folder / "runs/paid").rename(paid_folder / "runs/final")

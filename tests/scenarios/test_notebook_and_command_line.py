@@ -85,7 +85,7 @@ def test_python_and_the_command_line_agree_on_every_number(youden: Youden, tmp_p
         assert_equal_tables(yd.read_run("runs/cli").ranking, run.ranking)
     assert (server.bill.n_paid_twice, len(server.bill.paid)) == (0, n_requests)
 
-    # from here on, nothing sends a request
+    # none of the following commands sends a request
     gate = run.gate("fuchsia", baseline="amber")
     printed = youden("gate", "runs/cli", "--agent", "fuchsia", "--baseline", "amber", "--json")
     assert printed.code == EXIT_CODES[gate.outcome]

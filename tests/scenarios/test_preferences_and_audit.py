@@ -1,4 +1,4 @@
-"""An analyst ranks models by battles of an arena and by a score table, and finds a model that pleases without answering."""
+"""An analyst ranks models by battles of an arena and a score table, and finds one that is preferred for a constant response."""
 
 from __future__ import annotations
 

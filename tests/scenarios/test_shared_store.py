@@ -1,4 +1,4 @@
-"""A platform engineer judges 40 agents by four processes with one store; the server fails, and one process is killed."""
+"""A platform engineer judges 40 agents with four processes and one store; the server fails, and one process is killed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ N_PENDING_WRITES = 64
 
 
 class TroubledServer(UnrulyServer):
-    """Server that first answers some requests with an error, half a reply or a delay; `n_cut` counts the half replies."""
+    """Server whose first reply to some requests is an error, truncated or delayed; `n_cut` counts the truncated replies."""
 
     def __init__(self) -> None:
         super().__init__(self._reply)
@@ -45,7 +45,7 @@ class TroubledServer(UnrulyServer):
 
 
 def write_configs(url: str) -> None:
-    """Write the pool, and the same run twice: for the shared store, and undisturbed with a store of its own."""
+    """Write the pool, and the same run twice: for the shared store, and for an undisturbed run with another store."""
     rows = [f'{agent},{item},"{respond(agent, item)}"' for agent in AGENTS for item in ITEMS]
     Path("pool.csv").write_text("\n".join(["agent,item,text", *rows]), encoding="utf-8")
     pace = {"concurrency": CONCURRENCY, "start_concurrency": CONCURRENCY, "backoff": 0.05}
@@ -72,7 +72,7 @@ async def test_four_processes_lose_no_answer_if_the_server_fails_and_one_is_kill
         ended = [await bench.end(process, within=200) for process in (coordinator, *workers)]
         assert [process.code for process in ended] == [0, -signal.SIGKILL, 0, 0], ended
 
-        # Each request is paid once, except the half replies and those that the killed process had not stored.
+        # Each request is paid once, except truncated replies and those that the killed process had not stored.
         with psycopg.connect(store) as connection:
             stored = connection.execute("SELECT count(*) FROM youden.answers").fetchone()
         n_trials = len(read_run("runs/shared").plan)

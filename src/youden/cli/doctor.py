@@ -47,11 +47,11 @@ NOT_USABLE = 2
 )
 @options.json
 def doctor_command(judge: str | None, trust: bool, as_json: bool) -> int:
-    """Check the installation, keys and payments, or test JUDGE.
+    """Check the installation and API keys, list payments, or test JUDGE.
 
     Without JUDGE, the command lists the extras (optional packages) with the commands that need them, and the judges with the
     state of their API keys. It states the age of the shipped prices, and warns if they are older than 180 days. It also states
-    what each run has paid, from the store in YOUDEN_STORE or, if it is not set, from .youden/answers.db of the project.
+    what each run has paid, according to the store in YOUDEN_STORE or, without this variable, .youden/answers.db of the project.
 
     JUDGE is the name of a judge in configs/judges/, the path of a .yaml file, or a model such as gpt-4o or anthropic/NAME. The
     file may also be the config of a run or a file of agents. One request is sent to check the key, the connection, the model, the
@@ -211,7 +211,7 @@ def _print_installation(*, as_json: bool) -> None:
 
 
 def _read_payments() -> dict[str, RunPayments]:
-    """Read from the usual store what each run has paid; the result is empty if the store cannot be read.
+    """Read what each run has paid from the default store; the result is empty if the store cannot be read.
 
     A run is named by the path of its folder relative to its store, or by the name of its folder if the store is on a server.
     """

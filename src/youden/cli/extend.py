@@ -52,7 +52,7 @@ def extend_command() -> None:
 
 
 def _extend_subcommand(name: str, *parameters: Callable[[F], F]) -> Callable[[F], click.Command]:
-    """Return a decorator that makes a function a subcommand of `youden extend`.
+    """Return a decorator that registers a function as a subcommand of `youden extend`.
 
     Each subcommand adds something else to a run: agents, items, repeats or calls. All have the argument RUN and some shared
     options.
@@ -132,7 +132,7 @@ def calls_command(**arguments: Any) -> None:
     """Add calls on all agents of RUN, or on some of them.
 
     BUDGET is a number of calls (4000), a percentage of the dense calls (1%), or trials per agent (50/agent). If high
-    false-positive rates cause most of the variance of the abilities, more calls than by default estimate these rates.
+    false-positive rates cause most of the variance of the abilities, more calls than by default serve to estimate these rates.
     """
     _extend_and_print(**arguments)
 

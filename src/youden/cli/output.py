@@ -303,16 +303,14 @@ def print_plan(
 def _describe_cap(planned: PlannedRun, cost: Cost) -> list[str]:
     """Describe how much of the cost cap of a run remains, and how many calls it pays for.
 
-    Returns a list of one sentence. It is empty if there is no cap, or if all of it remains and pays for all calls.
+    Returns a list of one sentence. It is empty without a cap, or if no part of the cap was spent and it pays for all calls.
     """
     usd_left = planned.usd_left
     if usd_left is None:
         return []
     cap = f"the cap of ${planned.config.max_cost:g} pays"
     if planned.paid.usd_under_cap:
-        cap = (
-            f"of the cap of ${planned.config.max_cost:g} for the run, ${format_decimal(usd_left, 4)} remain, which pay"
-        )
+        cap = f"${format_decimal(usd_left, 4)} remain of the cap of ${planned.config.max_cost:g} for the run, and pay"
     n_affordable = cost.count_affordable(usd_left)
     if n_affordable is None:
         is_used = planned.paid.usd_under_cap > 0 and cost.calls_left > 0

@@ -298,7 +298,7 @@ def _make_family_row(family: FamilyShift) -> list[str]:
     """Format the shift of a model family as a row of the table of shifts: name, shift, interval and p-value.
 
     The name is followed by the number of agents and the judges of the family. A remark is added if the shift may be explained by
-    a nonlinear relation between the judges. With too few agents, a nonlinear relation cannot be tested, and there is no remark.
+    a nonlinear relation between the judges. With too few agents, a nonlinear relation cannot be tested, and no remark is added.
     """
     description = str(family.n_agents)
     if family.judges:

@@ -130,7 +130,7 @@ def read_labels(path: Path, *, repeated: bool = False) -> LabelTable:
 
 
 def _find_unit_labels(located_rows: Sequence[tuple[str, Mapping[str, object]]], names: Iterable[str]) -> dict[str, str]:
-    """Find the first unit label of each column: a value such as 80% or yes, which stands for a number from 0 to 1.
+    """Find the first unit label of each column: a value such as 80% or yes, which represents a number from 0 to 1.
 
     If the user has set a scale other than 0 to 1, these labels contradict it, and an error message shows them.
 

@@ -150,7 +150,7 @@ def _count_decimals(values: Floats) -> int:
 
 
 def describe_missing_codes(scores: Floats) -> list[str]:
-    """Describe a negative number that may stand for missing scores, such as −1 among scores from 0 to 1.
+    """Describe a negative number that may be a code for missing scores, such as −1 among scores from 0 to 1.
 
     Scores of −1, 0 and 1 may be losses, ties and wins, so they are not described.
 

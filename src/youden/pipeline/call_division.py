@@ -17,16 +17,16 @@ from youden.types import Plan
 from youden.types.facts import RunFacts
 
 MIN_RATE_SHARE = 0.5
-"""If the rates cause more than this fraction of the variance of an ability, more trials than by default may estimate them."""
+"""If the rates cause more than this fraction of the variance of an ability, an extension may have more independent trials."""
 MIN_FPR = 0.05
 """Pooled false-positive rate that a run must also exceed. Below it, the fraction can be large by chance in a small run."""
 MAX_RATE_SHARE = 0.95
-"""Maximum fraction that the division uses. A larger one would propose many times the calls of the run, for example if a run has
-all paired trials, and its intervals are for exactly its items."""
+"""Maximum fraction that the division uses. With a larger one, the proposed extension would be many times as large as the run, for
+example if the run has all paired trials and its intervals are for exactly its items."""
 
 
 class CallDivision(NamedTuple):
-    """Division of further calls, from the variances and the calls of a run.
+    """Division of further calls between paired and independent trials, computed from the variances and calls of a run.
 
     Attributes
     ----------
@@ -43,7 +43,7 @@ class CallDivision(NamedTuple):
 
     @property
     def best_fraction(self) -> float:
-        """Fraction of all trials, with those of the extension, that should be independent."""
+        """Fraction of all trials, including those of the extension, that should be independent."""
         rate_share = min(self.rate_share, MAX_RATE_SHARE)
         rate_part = sqrt(rate_share * self.n_independent)
         paired_part = sqrt((1 - rate_share) * self.n_paired)
@@ -74,7 +74,7 @@ class CallDivision(NamedTuple):
         return self.n_agents * max(0, ceil(n_added / self.n_agents))
 
     def forecast_width_ratio(self, calls: int) -> float:
-        """Forecast the half-width of an interval after an extension of all agents, divided by the present one."""
+        """Forecast the ratio of the half-width of an interval after an extension of all agents to the present half-width."""
         n_independent = self.count_independent(calls)
         paired_variance = (1 - self.rate_share) * self.n_paired / (self.n_paired + calls - n_independent)
         rate_variance = self.rate_share * self.n_independent / (self.n_independent + n_independent)
@@ -93,8 +93,8 @@ def has_dominant_rates(rate_share: float, fpr: float) -> bool:
 def find_call_division(plan: Plan, facts: RunFacts) -> CallDivision | None:
     """Return the division of further calls of a run; None if it is the default division.
 
-    The division differs from the default if the rates are dominant (`has_dominant_rates`), or if that of an earlier extension
-    differed. It never differs if the plan fixes the number of independent trials, or if calls cost nothing.
+    The division differs from the default if the rates are dominant (`has_dominant_rates`), or if the division of an earlier
+    extension differed. It never differs if the plan fixes the number of independent trials, or if calls cost nothing.
 
     plan : plan of the run, with or without its trials
     facts : facts about its fit

@@ -81,7 +81,7 @@ class PlannedRun:
 
     @property
     def usd_left(self) -> float | None:
-        """Amount in USD that the cost cap of the run leaves; None if there is no cap."""
+        """Amount in USD that remains of the cost cap of the run; None without a cap."""
         if self.config.max_cost is None:
             return None
         return max(0.0, self.config.max_cost - self.paid.usd_under_cap)
@@ -378,9 +378,9 @@ def get_cost_account(config: RunConfig, *, calibrating: bool = False) -> str:
 def read_payments_of_run(config: RunConfig, judge: JudgeConfig, plan: Plan) -> RunPayments:
     """Return what a run has paid over all commands, including what killed processes may have paid.
 
-    The amounts are read from the run's cost accounts in the store. Those in verdicts.parquet, and those in the account that the
-    config in the folder records, are returned if they are larger: an account belongs to the path of the folder, so that of the
-    present path is incomplete after the folder was renamed or copied. A store that cannot be read is ignored.
+    The amounts are read from the run's cost accounts in the store. If an amount in verdicts.parquet, or in the account that the
+    config in the folder records, is larger, it is returned instead. It can be larger after the folder was renamed or copied,
+    because an account belongs to the path of a folder. A store that cannot be read is ignored.
     """
     if not judge.stores_new_answers:
         return RunPayments()

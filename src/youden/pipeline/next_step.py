@@ -61,8 +61,8 @@ def format_next_step(folder: RunFolder, facts: RunFacts, *, usd_per_call: float 
     -------
     str
         Approximate number of calls or items, their price, and the command that adds them. If most of the variance of an
-        ability is due to the false-positive rates, these are calls that mainly estimate the rates, with the half-width that
-        they are expected to give. In the following cases, the text has no number and no price:
+        ability is due to the false-positive rates, these calls mainly serve to estimate the rates, and the text also states
+        the half-width that is expected after them. In the following cases, the text has no number and no price:
 
         - an unfinished extension: the command that finishes it, because no other extension can begin before;
         - answers that follow the position of the responses: an instruction to use another judge;
@@ -130,7 +130,7 @@ def _format_next_search(folder: RunFolder, plan: Plan) -> str:
 
 
 def _format_balance(folder: RunFolder, division: CallDivision, *, usd_per_call: float | None) -> str:
-    """Format how many more calls would divide the calls of a run best, with the half-width that they are expected to give.
+    """Format how many more calls would make the division of calls optimal, with the half-width that is expected after them.
 
     division : division of the further calls, if most of the variance of an ability is due to the false-positive rates
     usd_per_call : price of a call in USD; the text has no price if it is None or 0

@@ -151,7 +151,7 @@ def _judge_or_reuse(
 def _read_reusable_verdicts(folder: RunFolder, judge: JudgeConfig) -> Verdicts | None:
     """Read the verdicts in a run's folder if their answers can be reused; None if they cannot.
 
-    The verdicts of a single judge must have request hashes, and those of a jury a vote of every judge on every trial.
+    The verdicts of a single judge must have request hashes. Those of a jury must have a vote of every judge on every trial.
     """
     verdicts = _read_saved_verdicts(folder, judge)
     if verdicts is None:

@@ -260,8 +260,8 @@ def _get_fpr(rates: Rates) -> Floats | float:
 def _compute_training_fpr(rates: Rates) -> Floats | float:
     """Compute the false-positive rate (FPR) from the independent trials that training may use.
 
-    Training may not use a trial that shows a text of a held-out cell (agent, item), as the rule of the split says. By the rule
-    "matched", each row of rates has its own FPR, and by the rule "pooled", all rows have the same one, as in `_get_fpr`.
+    Training may not use a trial that shows a text of a held-out cell (agent, item), as the rule of the split requires. By the
+    rule "matched", each row of rates has its own FPR, and by the rule "pooled", all rows have the same one, as in `_get_fpr`.
     """
     answer_sums = rates.detail  # None for imported data and for chunks of a run, which have only one rate per row
     if answer_sums is None:

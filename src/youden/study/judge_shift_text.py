@@ -129,7 +129,7 @@ def _describe_preference(judge: str, family: FamilyShift, shifts: JudgeShifts) -
 
     A curve predicts the second judge's yes rate of each agent from the first judge's answers. The shift of a family is the
     mean distance of its agents from this curve. If the family or the set of all other agents is small, the shift is not tested,
-    because the shifts of single agents could then look like a preference.
+    because the shifts of single agents could then be mistaken for a preference.
 
     judge : name of the judge
     family : shift of the family of this judge, to which the other judge does not belong

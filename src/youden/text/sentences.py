@@ -187,12 +187,12 @@ def format_with_interval(
     value : float
         The estimate.
     low, high : float or None
-        Bounds of the interval. There is no interval if a bound is None or NaN, or if the bounds are equal.
+        Bounds of the interval, which is omitted if a bound is None or NaN, or if the bounds are equal.
     digits : int, default 2
-        Minimum number of digits after the decimal point. There are more if the two bounds would look equal.
+        Minimum number of digits after the decimal point. More are shown if the bounds would otherwise be equal.
     method : str, optional
-        Method by which the interval was computed; it is not shown. If there is no interval, the text may begin with "none: ".
-        The reason that follows is shown.
+        Method by which the interval was computed; it is not shown. If the interval is omitted, the text may be "none: " and
+        a reason, which is then shown.
 
     Examples
     --------
@@ -218,7 +218,7 @@ def format_signed_interval(low: float | None, high: float | None, *, digits: int
     Parameters
     ----------
     low, high : float or None
-        Bounds of the interval, not NaN. If one of them is None, there is no interval.
+        Bounds of the interval, not NaN. If one of them is None, the interval is omitted.
     digits : int, default 2
         Digits after the decimal point; more are shown if the bounds would otherwise be equal.
 

@@ -1,4 +1,4 @@
-"""What a run has paid over all commands, which its cost cap limits.
+"""Define the amounts that a run has paid over all commands; their total is limited by its cost cap.
 
 The amounts are sums over the cost accounts of the run in its store, and not over the answers that the run uses.
 """
@@ -15,7 +15,7 @@ class RunPayments:
     usd: float = 0.0
     """Known cost in USD of all requests that judged the run."""
     usd_unconfirmed: float = 0.0
-    """Largest amount in USD that calls without a reply, including those of killed processes, may have cost in addition. It counts
+    """Largest additional amount in USD that calls without a reply, including those of killed processes, may have cost. It counts
     towards the cost cap of the run."""
     usd_calibration: float = 0.0
     """Known cost in USD of the calibrations of the judge, which does not count towards the cost cap of the run."""
@@ -44,7 +44,7 @@ class RunPayments:
         if self.usd_unconfirmed:
             phrases.append(f"calls without a reply may have cost up to ${self.usd_unconfirmed:.4f} more")
         if self.usd_calibration:
-            phrases.append(f"calibrations of its judge have paid ${self.usd_calibration:.4f}")
+            phrases.append(f"calibrations of its judge have cost ${self.usd_calibration:.4f}")
         if self.n_unknown:
             phrases.append(
                 f"{self.n_unknown:,} of its requests have an unknown cost, because their answers were imported or have no price"

@@ -204,7 +204,7 @@ class Cost:
     usd_left: float | None = None
     """Estimated cost in USD of the calls that are not in the store; None if a price is unknown or no store was read."""
     n_shared: int = 0
-    """Number of trials that share the request of an earlier trial with the same two texts. Tokens and costs count it once."""
+    """Number of trials that share the request of an earlier trial with the same two texts. Estimates count this request once."""
     n_other_settings: int = 0
     """Number of calls that have a stored answer under other settings of the judge, which the run does not reuse."""
     other_settings: str = ""

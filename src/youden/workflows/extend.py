@@ -78,8 +78,8 @@ def plan_extension(
     max_regret : float, optional
         Maximum regret: search until the upper bound on the regret of the selected agents is at most this.
     max_cost : float, optional
-        Maximum cost of the extension in USD, in addition to what the run has paid before. Default: what the cost cap of the
-        run leaves.
+        Maximum cost of the extension in USD, in addition to what the run has paid before. Default: what remains of the cost cap
+        of the run.
 
     Returns
     -------

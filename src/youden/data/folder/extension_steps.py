@@ -35,7 +35,7 @@ class ExtensionStep(BaseModel):
         Number of calls, of both trial types together. With a pool, None means as many calls per new agent, item or
         repeat as the existing ones have on average.
     independent : int, optional
-        Number of these calls that are independent trials. None means the number by the rule of the plan.
+        Number of these calls that are independent trials. None means the default number.
     focus : list of str
         Ids of the agents that the calls compare. Empty means all agents.
     top : int, optional

@@ -99,7 +99,7 @@ class DrawnAs(BaseModel):
     budget : int, optional
         Number of calls, of both trial types together. Default: that of the design.
     account : str, optional
-        Cost account of the run in its store, which belongs to an earlier path if the folder was renamed since it was judged.
+        Cost account of the run in its store. It is named after the path that the folder had when the run was judged.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)

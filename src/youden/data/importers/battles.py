@@ -531,7 +531,7 @@ def _to_numbers(
     cells : one word per row; upper and lower case are not distinguished
     numbers : number of each word, in lower case
     role : role of the column, for the message
-    choices : what the column may contain, for the message; default: the words
+    choices : what the column may contain, for the message; default: the keys of `numbers`
     """
     words = cells.str.strip().str.casefold()
     unknown_words: Sequence[str] = sorted(set(words.unique()) - numbers.keys())

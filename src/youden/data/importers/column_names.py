@@ -131,7 +131,7 @@ def infer_role(column: str) -> str | None:
     """Infer the role of a column from its name, or from the path to a value inside it.
 
     If a part of the path denotes information about items or responses, such as a score, the result is "about". This is
-    not a role that the user can name; it tells the caller that the column holds no agents, items or responses. Otherwise,
+    not a role that the user can name; it indicates that the column contains no agents, items or responses. Otherwise,
     the last part of the path decides. The part before it is considered, too, if the last part is generic (`text` or `id`), or
     if both parts together are a usual name, such as "user_input" for the path `user.input`.
 

@@ -297,10 +297,10 @@ class _RoleSearch(WideTableSearch):
         Agents share an item if they responded to it. The search ends with the first of these steps that finds shared items:
 
         1. If the rows come from several folders and several files, try `candidates`, the folders and the files as agents, and
-           look for shared prompts.
-        2. Try the same columns as agents, and look for shared ids or prompts. An id may begin again in each folder or file, so
+           search for shared prompts.
+        2. Try the same columns as agents, and search for shared ids or prompts. The ids may restart in each folder or file, so
            that the folder or file may be a part of the id.
-        3. Try the columns whose names do not suggest agents, and look for shared ids or prompts.
+        3. Try the columns whose names do not suggest agents, and search for shared ids or prompts.
 
         candidates : columns whose names and values suggest agents, the most reliable first
 
@@ -396,7 +396,7 @@ class _RoleSearch(WideTableSearch):
         return n_varied > 1 or bool(self.get_candidates("item") or self.get_candidates("prompt"))
 
     def are_agents_known(self, agents: Sequence[str]) -> bool:
-        """Return whether the user, a folder, a file, or the name of a column says that columns name agents."""
+        """Return whether the user, a folder, a file, or the name of a column indicates that columns name agents."""
         known_columns = {*self.location_columns, self.given.get("agent")}
         return any(is_agent_name(name) or name in known_columns for name in agents)
 

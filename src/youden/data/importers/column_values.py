@@ -234,7 +234,7 @@ def join_names(columns: Sequence[str]) -> str:
 
 
 def split_names(column: str, columns: Collection[str] = ()) -> list[str]:
-    """Return the names that a combined column, such as "a + b", joins. A name that is among `columns` is returned whole."""
+    """Return the names of the columns that form a combined column, such as "a + b"; one name if `columns` contains `column`."""
     return [column] if column in columns else column.split(_SEPARATOR)
 
 

@@ -77,7 +77,7 @@ def _read_lm_eval_samples(files: list[Path]) -> LocatedRows:
         for location, sample in read_lines(file):
             row: Row = {"model": model, "item": f"{task}/{sample.get('doc_id')}"}
             filter_name = sample.get("filter", "none")
-            # without a list of metrics, all keys with a number count
+            # without a list of metrics, each key with a number is a metric
             metrics = sample.get("metrics") or [key for key in sample if key != "doc_id"]
             for metric in metrics if isinstance(metrics, list) else []:
                 score = sample.get(str(metric))
@@ -156,8 +156,8 @@ def _read_mteb(files: list[Path]) -> LocatedRows:
     languages. Files without a main score are skipped.
 
     files : files model_meta.json, one per model; the results of the model are in the other JSON files of the same folder, one
-        per task. The key `scores` of a result has an object: split → list of the results of its subsets, which have the key
-        `main_score`.
+        per task. The key `scores` of a result contains an object that maps each split to the list of the results of its
+        subsets, which have the key `main_score`.
 
     Raises: ImportFormatError if the results of a split are not a list.
     """

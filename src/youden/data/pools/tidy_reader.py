@@ -197,7 +197,7 @@ def read_frame(frame: pd.DataFrame, empty: EmptyRule = "failure") -> Pool:
     A row whose cells are all empty is skipped. Each other row needs an agent and an item, while prompt, group and repeat may be
     empty. An unpaired surrogate in a text becomes U+FFFD, with a warning in the log.
 
-    frame : table in one of the two layouts. Its index is ignored, unless it is named item and no column is.
+    frame : table in one of the two layouts. Its index is ignored, unless it has the name `item` and no column has it.
     empty : whether an empty cell in place of a text is an empty response, or no response
 
     Returns the pool; its agents and items are in the order of their first row.
@@ -272,7 +272,7 @@ def _melt_agents(source: Source, frame: pd.DataFrame) -> pd.DataFrame:
     """Convert a frame with one row per item and one column per agent to one row per response.
 
     Items to which no agent responded are left out. A frame without a column `item`, or with several rows of an item, does not
-    have one row per item. It is not converted, and returned without its blank rows.
+    have one row per item. Such a frame is not converted; it is returned without its blank rows.
 
     source : the data frame as a source of rows, for error messages
 

@@ -131,7 +131,7 @@ class Budget:
         """What the user can do when the cap is reached, as a clause."""
         if self.spent_by_all == 0:
             return "Set a higher max_cost, because this cap allows no call"
-        return "Set a higher max_cost, or run the same command again to spend as much once more"
+        return "Set a higher max_cost, or run the same command again, which may spend the same amount again"
 
     @property
     def booked(self) -> float:

@@ -1,8 +1,8 @@
 """Limit the number of calls in flight, and the requests and tokens per minute.
 
 The number of calls in flight decreases if the server replies with HTTP 429, and increases otherwise. Requests are
-spread evenly over a minute, instead of being sent at its beginning. `learned_rate` has the limit of a server whose
-requests per minute are unknown.
+spread evenly over a minute, instead of being sent at its beginning. The module `learned_rate` limits the requests to a
+server whose limit is unknown.
 
 Both limits are leaky buckets of `aiolimiter`, chosen over `asyncio-throttle` by `benchmarks/engine_parts.py limiters`
 (two cores, Python 3.11, a busy machine). At 500 and 1,300 requests a second:

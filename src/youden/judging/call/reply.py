@@ -301,9 +301,8 @@ def check_usage(
     Raises
     ------
     CallError
-        Of kind `rejected`, if the answer is too long. The largest size of its text and refusal together is that of
-        `answer_limit` tokens (without a limit, `MAX_REPLY_BYTES`), and that of its tokens with log-probabilities is
-        `EXTRA_BYTES`.
+        Of kind `rejected`, if the answer is too long. Its text and refusal together may have the size of `answer_limit`
+        tokens or, without a limit, `MAX_REPLY_BYTES`. Its tokens with log-probabilities may have `EXTRA_BYTES`.
     """
     _check_length(completion, answer_limit)
     n_in, n_out = completion.tokens_in, completion.tokens_out

@@ -138,7 +138,7 @@ def make_error_from_codes(parts: ErrorParts, *, prefix: str) -> CallError:
             break
 
     if status == UNKNOWN_STATUS and find_account_error((), parts.message) is not None:
-        status = _BAD_REQUEST  # only the message shows that the account is at fault; it is read for this status
+        status = _BAD_REQUEST  # only the message shows that the account is the cause; for this status, it is read
     has_message = isinstance(parts.message, str) and parts.message
     message = parts.message if has_message else "no reason given"
     reason = f"{prefix} ({displayed_code}): {message}"

@@ -1,4 +1,4 @@
-"""Names of the cost accounts of a run in its store, and the sum of what they contain.
+"""Name the cost accounts of a run in its store, and sum the payments that they contain.
 
 A run has three accounts, so that the cost of its calibrations, and what killed processes may have paid, are stated separately.
 """

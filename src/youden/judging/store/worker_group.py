@@ -39,13 +39,13 @@ CAP_ROW = "cap"
 
 PAID_ROW_PREFIX = "paid before by "
 """Beginning of the name of the row whose `granted` is the amount that the run had paid before its group of members began. The
-rest of the name is the cost account of the run. This row is not a member."""
+rest of the name is the cost account of the run. This row does not represent a member."""
 
 MAX_ROUNDING_ERROR = 1e-6
 """Largest difference of two sums of payments, in USD, that counts as a rounding error."""
 
 NO_PAYMENTS = RunPayments()
-"""What a new run has paid."""
+"""Payments of a new run."""
 
 MAX_INTEGER = 2**63 - 1
 """Largest integer that a store accepts."""
@@ -122,7 +122,7 @@ class WorkerGroup:
     is_limited : bool
         Whether it was granted less than it requested in the last report.
     account : str
-        Cost account of the run. A worker that joins a group has that of the group, also if its own run folder has another path.
+        Cost account of the run. A worker that joins a group uses the account of the group, even if its folder has another path.
 
     Raises
     ------
@@ -474,7 +474,7 @@ def _sum_batches_in_progress(store: Store) -> float:
 
 
 def add_unconfirmed_amount(store: Store, run: str, account: str, paid: RunPayments) -> RunPayments:
-    """Add what killed processes of a run may have paid and no command has booked yet.
+    """Add the amount that killed processes of a run may have paid and that no command has booked yet.
 
     Parameters
     ----------
@@ -570,7 +570,7 @@ def join_as_worker(
     store : str or Path
         Path or URL of the store.
     run, account, saved : str, str, RunPayments
-        As in `coordinate_run`.
+        Name and cost account of the run, and what it has paid according to its folder; see `coordinate_run`.
 
     Yields
     ------
@@ -585,7 +585,7 @@ def join_as_worker(
 
 
 MARGIN_FRACTION = 0.02
-"""Largest margin that a member requests beyond the amounts that it has spent, reserved and needs, as a fraction of the cap."""
+"""Largest margin that a member requests for later calls, as a fraction of the cap."""
 
 BUDGET_CHECK_SECONDS = 0.05
 """Time between two checks whether reservations of other members have been released."""
@@ -594,14 +594,14 @@ BUDGET_CHECK_SECONDS = 0.05
 class SharedBudget(Budget):
     """Share of the cost cap of a group that one member may spend without another report.
 
-    It requests a margin in addition to the amounts that it has spent, reserved and needs for its next calls, so that one report
-    covers many calls. The margin is as large as the reserved and needed amounts together, but at most `MARGIN_FRACTION` of the
-    cap. If the process is killed, all of these amounts count towards the cap.
+    In addition to the amounts that the member has spent or reserved, or needs for its next calls, it requests a margin, so that
+    one report covers many calls. The margin is as large as the reserved and needed amounts together, but at most
+    `MARGIN_FRACTION` of the cap. If the process is killed, all of these amounts count towards the cap.
 
     Parameters
     ----------
     cap : float
-        USD that the run may pay in total, by all members and by all earlier commands.
+        Amount in USD that all members and all earlier commands of the run may pay together.
     workers : WorkerGroup
         Membership of this process.
     """

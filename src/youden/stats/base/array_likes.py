@@ -78,7 +78,7 @@ def _check_one_order(first: Any, later: Any) -> None:
 
     Each of these tables lists its best agent first, and its index numbers the rows, so equal indexes do not show equal agents.
     The error is raised only if both columns are descending, as in these tables: a column that the user has put into the order of
-    the other table usually is not.
+    the other table usually is not descending.
     """
     is_decreasing = _is_decreasing_column(first) and _is_decreasing_column(later)
     if is_decreasing and first.attrs["agents"] != later.attrs["agents"]:

@@ -229,7 +229,7 @@ def covariance_over_clusters(
 
 
 def make_clusters_error(n_agents: int) -> StatisticsError:
-    """Return the error [cluster-agents] for `n_agents` agents with trials in 2 clusters, which are fewer than 2."""
+    """Return the error [cluster-agents]: only `n_agents` agents, fewer than 2, have trials in at least 2 clusters."""
     return StatisticsError(
         f"Standard errors need 2 agents with trials in 2 clusters (items or blocks): got {n_agents}. Add trials on more items.",
         slug="cluster-agents",

@@ -203,7 +203,7 @@ def _fit_effects(
 ) -> tuple[Floats, Floats]:
     """Fit answer ≈ a_first + a_second (+ β·covariate) by least squares, with the minimum-norm solution.
 
-    An answer says whether two responses have the same source. An agent whose responses are easy to recognize raises the answers
+    An answer states whether two responses have the same source. An agent whose responses are easy to recognize raises the answers
     to all its trials, so that the effects a of both agents add up.
 
     first, second : int arrays (n_trials,), agents of each trial
