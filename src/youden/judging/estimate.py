@@ -273,7 +273,7 @@ def estimate(
 
 
 def _without_repeated_requests(cost: Cost, config: JudgeConfig, is_repeated: Bools, characters: Positions) -> Cost:
-    """Count the tokens and the cost of each request only once, also if several trials share it.
+    """Count the tokens and the cost of each request only once, even if several trials share it.
 
     cost : estimate in which they are counted for each trial
     is_repeated : bool array (n_trials,), whether an earlier trial has the same request

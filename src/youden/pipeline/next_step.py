@@ -105,7 +105,7 @@ def format_next_step(folder: RunFolder, facts: RunFacts, *, usd_per_call: float 
         return _format_next_search(folder, plan)
     # a plan without blocks cannot be extended by calls of all agents
     division = find_call_division(plan, facts) if has_blocks_in_first_plan(plan) else None
-    # at least a tenth of the present calls, as in other next steps
+    # other next steps also add at least a tenth of the present calls
     if division is not None and 10 * division.n_calls_to_balance >= len(plan):
         next_step = _format_balance(folder, division, usd_per_call=usd_per_call)
     else:

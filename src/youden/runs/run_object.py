@@ -315,8 +315,8 @@ class Run(RunView):
         judge : str, optional
             The judge of the run, or a replay of it. Default: the judge of the run.
         max_cost : float, optional
-            Maximum cost of the extension in USD, in addition to what the run has paid before. The cost cap of the run rises
-            accordingly. Default: the amount that remains of the cost cap of the run.
+            Maximum cost of the extension in USD, in addition to what the run has paid before. The cost cap of the run is
+            raised accordingly. Default: the amount that remains of the cost cap of the run.
         max_missing : float in [0, 1], optional
             Maximum fraction of trials without an answer. Default: that of the run.
         target : {"items-like-these", "these-items", "items-and-judges"}, optional

@@ -245,7 +245,7 @@ class RunFolder:
         return self._read_verdicts_metadata().judge
 
     def read_saved_payments(self) -> RunPayments:
-        """Read what the run had paid when its verdicts were written; no payments if there are no verdicts."""
+        """Read what the run had paid when its verdicts were written; zero amounts without verdicts."""
         return self._read_verdicts_metadata().paid if self.has("verdicts.parquet") else RunPayments()
 
     def _read_verdicts_metadata(self) -> VerdictsMetadata:

@@ -371,7 +371,7 @@ class _TableImporter:
     def find_roles(self, rows: Sequence[dict[str, Json]]) -> Roles:
         """Find the roles of the columns of tables, such as agent, item and text.
 
-        rows : rows of all tables with the same layout. If another table has the prompts, they are added in place.
+        rows : rows of all tables with the same layout. If another table has the prompts, they are added to these rows.
 
         Returns the columns by role, and the columns without a role.
 
