@@ -89,9 +89,7 @@ def _exchange_for_folder(new_folder: Path, path: Path) -> None:
 
 
 def _flush_to_disk(path: Path) -> None:
-    """Flush a file, or the list of files in a directory, from the buffers of the system to the disk.
-
-    After a power failure, the disk then has the new content of the file, or the new names of renamed files.
+    """Flush a file, or the list of files in a directory, to the disk, so that it survives a power failure.
 
     path : file or directory; a directory that cannot be flushed is skipped, for example on Windows, on some network
         file systems, or without read permission
@@ -107,7 +105,8 @@ def _flush_to_disk(path: Path) -> None:
         finally:
             os.close(descriptor)
     except OSError as error:
-        if error.errno not in (EACCES, EINVAL, ENOTSUP) or not path.is_dir():
+        cannot_be_flushed = error.errno in (EACCES, EINVAL, ENOTSUP)
+        if not path.is_dir() or not cannot_be_flushed:
             raise
 
 
@@ -122,8 +121,9 @@ def _flush_tree(path: Path) -> None:
 def _replace_with_retry(source: Path, target: Path) -> None:
     """Move a file or folder to a target, and replace the file there.
 
-    Windows does not replace a file that a reader keeps open. The move is then tried again after a pause. Raises: PermissionError
-    after the last attempt.
+    Windows does not replace a file that a reader keeps open. In this case, the move is tried several times, with pauses.
+
+    Raises: PermissionError after the last attempt.
     """
     retry_delays = _RETRY_SECONDS if LOCKS_OPEN_FILES else ()
     for seconds in retry_delays:

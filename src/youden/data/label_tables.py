@@ -251,8 +251,8 @@ def label_key_path(path: Path) -> Path:
 def _read_labelled_rows(path: Path) -> list[tuple[str, Mapping[str, object], str | None]]:
     """Return the location, the fields and the hidden id of each row that may have a label.
 
-    A table that `youden label` wrote has a hidden id in each row, in place of the agent and the item. Its rows without a label
-    are left out. In other tables, the hidden id is None.
+    In a table that `youden label` wrote, an id hides the agent and the item of each row. Rows of such a table are left out if
+    their label has not been filled in. In other tables, no row is left out, and the hidden id is None.
 
     Raises: ImportFormatError [labels-empty] if the table has rows, and none is left.
     """
@@ -303,9 +303,9 @@ def _iter_table_rows(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
 def _read_label_rows(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
     """Yield the location and the fields of each row of a table of labels.
 
-    The rows of most tables are yielded unchanged. A table that `youden label` wrote has an id in each row, which hides the
-    agent and the item. Its rows with a label are yielded with the agent and the item in place of the id, and with the columns
-    that a user added, such as the labels of a second annotator. Its rows without a label are skipped.
+    In a table that `youden label` wrote, an id hides the agent and the item of each row. They are yielded in place of the id,
+    with the label and the columns that a user added, such as the labels of a second annotator. Rows without a label are
+    skipped. The rows of other tables are yielded unchanged.
 
     Raises: ImportFormatError [labels-empty] if no row of a table of `youden label` has a label; [labels-key] if no file names
         the agent of an id; [labels-value] if a JSON number is not finite; others if the file cannot be read.
@@ -329,10 +329,9 @@ def _get_hidden_id(row: Mapping[str, object]) -> str | None:
 
 
 def _read_finite_rows(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
-    """Yield the location and the fields of each row of a CSV, TSV, JSON or Parquet file.
+    """Yield the location and the fields of each row of a CSV, TSV, JSON or Parquet file, and refuse NaN and Infinity in JSON.
 
-    JSON may contain the numbers NaN and Infinity, which `read_rows` replaces by None and counts in a `Replacements`. A label that
-    is None would be skipped as missing. Therefore, the first replaced number raises an error.
+    `read_rows` would replace such a number by None, which counts as a missing label.
 
     Raises: ImportFormatError [labels-value] if a number in a JSON file is NaN or infinite.
     """

@@ -89,10 +89,10 @@ class ScoreColumn(NamedTuple):
 
     @property
     def has_words_for_fractions(self) -> bool:
-        """Whether the column has words, such as yes, that fit only scores from 0 to 1.
+        """Whether the column has words that fit only scores from 0 to 1, and no percentages from 0 to 100.
 
-        The word yes is read as 1. Words that are read as 0, such as fail, fit all units. They count only in a column without
-        numbers: fail and pass are fractions, while fail and 80 may be percentages.
+        The word yes, which is read as 1, fits only such scores. A word that is read as 0, such as fail, fits percentages, too:
+        next to 80, it means 0%. However, a column of words without any number, such as pass and fail, has scores from 0 to 1.
         """
         is_nonzero = self.is_converted & (self.unique_numbers != 0)
         nonzero_values = [self.unique_values[position] for position in np.flatnonzero(is_nonzero).tolist()]

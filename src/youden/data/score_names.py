@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import groupby
 
 from youden.data.importers.column_names import is_about_responses, normalize_name
 
@@ -49,19 +50,23 @@ def find_statistics(names: Sequence[str]) -> set[str]:
 
     names : names in the order of the table
     """
-    statistics: set[str] = set()
-    block: list[str] = []
-    for name in [*names, ""]:
-        normalized = normalize_name(name)
-        is_certain = bool(TOTAL.fullmatch(normalized) or _DEVIATION.fullmatch(normalized))
-        if is_certain:
-            statistics.add(name)
-        if is_certain or _STATISTIC.fullmatch(normalized):
-            block.append(name)
-        else:
-            statistics.update(block if len(block) > 1 else [])
-            block = []
+    statistics = set(filter(_is_average_or_deviation, names))
+    for may_be_statistics, neighbours in groupby(names, key=_may_be_statistic):
+        block = list(neighbours)
+        if may_be_statistics and len(block) > 1:
+            statistics.update(block)
     return statistics
+
+
+def _is_average_or_deviation(name: str) -> bool:
+    """Return whether a name is certainly that of an average, a total, or a standard deviation or error."""
+    normalized = normalize_name(name)
+    return bool(TOTAL.fullmatch(normalized) or _DEVIATION.fullmatch(normalized))
+
+
+def _may_be_statistic(name: str) -> bool:
+    """Return whether a name is that of a statistic, such as "mean", or may be, such as "min"."""
+    return _is_average_or_deviation(name) or bool(_STATISTIC.fullmatch(normalize_name(name)))
 
 
 def describes_item(name: str) -> bool:

@@ -94,15 +94,19 @@ def find_extremes(scores: Floats, names: Sequence[str]) -> list[int]:
     Returns the positions of these columns, ascending. A column with fewer than three scores is left out, and there must be at
     least two other columns.
     """
+    if len(names) < 3:
+        return []
     extremes = []
     for position, name in enumerate(names):
-        if not _EXTREME.fullmatch(normalize_name(name)) or len(names) < 3:
+        if not _EXTREME.fullmatch(normalize_name(name)):
             continue
         has_score = ~np.isnan(scores[:, position])
+        if has_score.sum() < 3:
+            continue
         column = scores[has_score, position]
-        others = np.delete(scores[has_score], position, axis=1)
-        highest, lowest = np.fmax.reduce(others, axis=1), np.fmin.reduce(others, axis=1)
-        if len(column) > 2 and (np.array_equal(column, highest) or np.array_equal(column, lowest)):
+        other_columns = np.delete(scores[has_score], position, axis=1)
+        highest, lowest = np.fmax.reduce(other_columns, axis=1), np.fmin.reduce(other_columns, axis=1)
+        if np.array_equal(column, highest) or np.array_equal(column, lowest):
             extremes.append(position)
     return extremes
 
@@ -111,7 +115,7 @@ def _is_aggregate(scores: Floats, position: int, largest_difference: float) -> b
     """Return whether a column that is close to the mean or sum of all other columns is an aggregate of them.
 
     The column must have at least three different values, and rounding must explain the differences. In addition, it must be
-    unlikely that the column agrees by chance. Chance is plausible if there are few rows, or scores with few decimals.
+    unlikely that the column agrees by chance, as it may in a few rows or with scores of few decimals.
 
     scores : float array (n_rows, n_columns), without missing scores
     position : position of the column
@@ -122,7 +126,15 @@ def _is_aggregate(scores: Floats, position: int, largest_difference: float) -> b
         return False
     other_columns = np.delete(scores, position, axis=1)
     tolerance = _find_rounding_error(column) + _find_rounding_error(other_columns) + 1e-9
+    return bool(largest_difference <= tolerance and _bound_chance_of_agreement(scores, tolerance) < 1e-3)
 
+
+def _bound_chance_of_agreement(scores: Floats, tolerance: float) -> float:
+    """Return an upper bound on the probability that any column agrees with the mean or sum of the others by chance.
+
+    scores : float array (n_rows, n_columns), without missing scores
+    tolerance : largest difference that counts as agreement
+    """
     # If scores are uniform on the range of all scores, one is within ± tolerance of a given value with probability p_row.
     # Whole numbers are equal with a larger probability.
     n_rows, n_columns = scores.shape
@@ -130,8 +142,7 @@ def _is_aggregate(scores: Floats, position: int, largest_difference: float) -> b
     p_row = max(2 * tolerance, unit) / np.ptp(scores)
     p_all_rows = p_row**n_rows
     # Bonferroni's inequality for 2 · n_columns comparisons: each column with the mean and with the sum
-    p_any_column = 2 * n_columns * p_all_rows
-    return bool(largest_difference <= tolerance and p_any_column < 1e-3)
+    return float(2 * n_columns * p_all_rows)
 
 
 def _find_rounding_error(values: Floats) -> float:
@@ -195,11 +206,12 @@ def check_not_win_rates(source: str, score: Floats, model_ids: Sequence[str], it
 def check_units(source: str, score: Floats, item_ids: Sequence[str]) -> None:
     """Check that the scores of all items have the same unit: not, for example, fractions on one item and Elo ratings on another.
 
-    A unit has an upper bound: 1 for fractions, 10 for grades and 100 for percentages. The units differ if no score of one item
-    exceeds a bound, and the scores of another item are too large for it, for example all above it or one above ten times the
-    bound. For the bounds 1 and 10, the first item must have a score with decimals, because whole numbers may be counts. In a
-    table of more than 100 items, these two bounds are not checked, because the items are then usually tasks with scores of one
-    unit, and not metrics.
+    A unit has an upper bound: 1 for fractions, 10 for grades and 100 for percentages. The units differ if one item has only
+    scores within a bound (`_find_items_within_bound`), and another item has scores that are too large for it
+    (`_find_items_above_bound`).
+
+    The bounds 1 and 10 are checked only in tables of at most 100 items. In larger tables, the items are usually tasks with
+    scores of one unit, and not metrics.
 
     source : name of the table, for errors
     score : float array (n_models, n_items); NaN if missing. Each item has at least one.
@@ -270,13 +282,13 @@ def _format_range(scores: Floats, name: str) -> str:
 
 
 def _find_lowest_nonzero(score: Floats, *, excludes_ones: bool) -> Floats:
-    """Return the lowest score of each item, excluding scores of 0; infinite if an item has no other score.
+    """Return the lowest score of each item without scores of 0; infinite if an item has no other score.
 
-    Scores of 1 are excluded, too, if `excludes_ones` is True. A table in which all scores are multiples of 0.5 is an exception:
-    its scores are points, so that 0 and 1 are points like all others. Therefore, no score is excluded.
+    If `excludes_ones` is True, scores of 1 are left out, too. No score is left out if all scores of the table are multiples of
+    0.5. They are then points, and 0 and 1 are points like all others.
 
     score : float array (n_models, n_items); NaN if missing
-    excludes_ones : whether scores of 1 are excluded, because 1 is the lowest grade of many scales
+    excludes_ones : whether scores of 1 are left out, because 1 is the lowest grade of many scales
 
     Returns a float array (n_items,).
     """
@@ -293,17 +305,16 @@ def _find_lowest_nonzero(score: Floats, *, excludes_ones: bool) -> Floats:
 def check_model_units(source: str, score: Floats, model_ids: Sequence[str]) -> str | None:
     """Check that no model has fractions from 0 to 1 while other models have percentages or other large scores.
 
-    A model has large scores if one exceeds 10, and none is between 0 and 1. A model with scores from 0 to 1 may have the
-    same unit and be weak. Therefore, it causes an error only if its unit certainly differs (`_mark_other_unit`).
+    A model has large scores if one exceeds 10, and none is between 0 and 1. A model whose scores are from 0 to 1 may still have
+    the same unit, if it is weak. The units certainly differ under the conditions of `_mark_other_unit`.
 
     source : name of the table, for errors
     score : float array (n_models, n_items); NaN if missing. Each model has at least one.
     model_ids : ids of the models
 
-    Returns a note if a model has scores from 0 to 1 and others have large scores, but it is not certain that their units
-    differ; None if there are no such models.
+    Returns a note for the user if the units may differ; None if no model has scores from 0 to 1, or none has large scores.
 
-    Raises: ImportFormatError [scores-scale] if the units differ.
+    Raises: ImportFormatError [scores-scale] if the units certainly differ.
     """
     lowest, highest = np.nanmin(score, axis=1), np.nanmax(score, axis=1)
     has_fractions = ((score > 0) & (score < 1)).any(axis=1)

@@ -104,11 +104,10 @@ class ScoreColumns:
         return best
 
     def choose_item_columns(self, model_columns: Sequence[str]) -> list[str]:
-        """Choose the columns that together name the items.
+        """Choose the columns that together name the items, as set by the user or by their names and values.
 
-        Columns that the user set are chosen. If there are none, the columns whose names and values fit items are chosen. In a
-        table without a column of models, each row is an item, and the first of these columns is sufficient to name it. Columns
-        that number the rows are chosen only if there are no others.
+        In a table without a column of models, each row is an item, and one column is sufficient to name it. Columns that number
+        the rows are chosen only if there are no others.
 
         model_columns : columns with the names of the models; empty if there are none
         """
@@ -120,10 +119,10 @@ class ScoreColumns:
         return self.omit_row_ids(named_columns, model_columns) if model_columns else named_columns[:1]
 
     def omit_row_ids(self, item_columns: list[str], model_columns: Sequence[str]) -> list[str]:
-        """Leave out columns that number rows by their name, or have another value in each row, so that models share items.
+        """Leave out columns that identify single rows, so that models have items in common.
 
-        If the other columns do not distinguish the rows of a model, all columns are kept. If all columns are left out, each row
-        is a model.
+        These columns are named like row numbers, or have a different value in each row. If the remaining columns do not
+        distinguish the rows of a model, no column is left out. If no column remains, each row is a model.
 
         item_columns : columns that may identify the items
         model_columns : columns with the names of the models
@@ -242,10 +241,12 @@ class ScoreColumns:
             return not may_be_norwegian
         if self.numbers_rows(name) or re.fullmatch("(.*_)?id", normalized_name):
             return True
-        rising = numbers[:1] + np.arange(len(numbers))
-        counts_rows = len(numbers) > 2 and numbers[0] in (0, 1) and np.array_equal(numbers, rising)
+
+        # the numbers 0, 1, 2, … or 1, 2, 3, … are row numbers, but a few scores may have these values, too
+        counts_rows = any(np.array_equal(numbers, np.arange(start, start + self.n_rows)) for start in (0, 1))
         is_first_column = name == next(iter(self.columns))
-        return counts_rows and (is_first_column or len(numbers) > _MAX_RISING_SCORES)  # three scores may be 1, 2 and 3
+        min_rows = 3 if is_first_column else _MAX_RISING_SCORES + 1
+        return counts_rows and self.n_rows >= min_rows
 
     def list_metric_columns(self, score_columns: Sequence[str], name_columns: Sequence[str]) -> list[str]:
         """List the columns that state the metric of each row, which have a name such as "metric".

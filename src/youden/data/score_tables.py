@@ -312,9 +312,13 @@ def _remove_totals(table: ScoreColumns, scores: pd.DataFrame) -> pd.DataFrame:
     """
     kept_names = table.get_given_columns("score")
     ids = scores[["model", "item"]]
-    statistics = {name for role in ids for name in find_statistics(ids[role].unique().tolist())}
-    totals = sorted(statistics.difference(kept_names))
-    scores_of_totals = {name: scores["score"][ids.isin([name]).any(axis=1)].to_numpy() for name in totals}
+    model_statistics = find_statistics(ids["model"].unique().tolist())
+    item_statistics = find_statistics(ids["item"].unique().tolist())
+    totals = sorted((model_statistics | item_statistics).difference(kept_names))
+    scores_of_totals = {}
+    for name in totals:
+        is_score_of_total = ids.isin([name]).any(axis=1)
+        scores_of_totals[name] = scores["score"][is_score_of_total].to_numpy()
     check_direction_of_averages(table, scores_of_totals)
     scores = scores[~ids.isin(totals).any(axis=1)].dropna()
 
@@ -325,7 +329,7 @@ def _remove_totals(table: ScoreColumns, scores: pd.DataFrame) -> pd.DataFrame:
 
 
 def _find_summaries(scores: pd.DataFrame) -> set[str]:
-    """Find models that summarize all other models on each item, and items that summarize all other items, by their scores.
+    """Find models and items whose scores summarize those of all other models or items, such as a mean or a maximum.
 
     scores : table with the columns `model`, `item` and `score`, without NaN
 
@@ -333,6 +337,7 @@ def _find_summaries(scores: pd.DataFrame) -> set[str]:
     """
     model_ids, item_ids, mean, _ = average_by_cell(scores)
     summaries: set[str] = set()
+    # one column per model, and then one column per item
     for columns, ids in ((mean.T, model_ids), (mean, item_ids)):
         extremes = find_extremes(columns, ids)
         other_positions = np.delete(np.arange(len(ids)), extremes)

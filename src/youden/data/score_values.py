@@ -24,10 +24,10 @@ def check_scores(table: ScoreColumns, name: str) -> None:
     """
     column = table.columns[name]
     needs_sign = any(map(is_percentage, column.converted))
-    is_checked = (
-        ~np.isnan(column.unique_numbers) if needs_sign else column.is_converted | np.isinf(column.unique_numbers)
-    )
-    for position in np.flatnonzero(is_checked).tolist():
+    must_be_checked = column.is_converted | np.isinf(column.unique_numbers)
+    if needs_sign:  # plain numbers have no percent sign
+        must_be_checked = ~np.isnan(column.unique_numbers)
+    for position in np.flatnonzero(must_be_checked).tolist():
         value = column.unique_values[position]
         score_text, _, _ = str(value).partition("±")
         spellings = list_spellings(score_text)
@@ -87,11 +87,11 @@ def check_percent_signs_of_columns(
 ) -> None:
     """Check that the columns of scores have the same unit: percentages with a percent sign, or other numbers.
 
-    Percentages with a sign have been divided by 100, so they are usually at most 1. A score or range above 1 probably has
-    another unit, such as percent without a sign. There are two errors:
+    Percentages with a sign have been divided by 100, so that they are usually at most 1. A score or an upper end of the range
+    that exceeds 1 probably has another unit, such as percent without a sign. There are two errors:
 
-    - Some columns have percent signs, others have none, and a score or the end of the range is above 1.
-    - All columns have percent signs, no score is above 1, but the end of the range is.
+    - Only some columns have percent signs, and a score or the upper end of the range exceeds 1.
+    - All columns have percent signs, and only the upper end of the range exceeds 1.
 
     score_columns : columns of scores
     highest : highest score, after division of percentages by 100

@@ -170,18 +170,16 @@ def _to_evaluation_result(run: _Run, name: str, row: RankingRow) -> dict[str, Js
 def _to_score_details(run: _Run, name: str, row: RankingRow) -> dict[str, Json]:
     """Convert one agent's row of a ranking to the object `score_details` of the schema of Every Eval Ever.
 
-    The schema has keys for a score and its uncertainty. The object `details` contains all other columns of the row. In
-    addition, it contains three values that are equal for all agents:
-
-    - `n_agents`: the number of agents
-    - `interval_speaks_of`: which items the confidence intervals describe, such as "items-like-these" for similar items
-    - `heads_the_ranking`: whether the run reports this ranking first
-
     run : the run to export
     name : name of the ranking: "plain", or an alternative ranking such as "robust"
     row : the agent's row in this ranking
 
-    Returns the ability (key `score`), the `details`, and the `uncertainty` if the ability has a standard error or an interval.
+    Returns three keys: `score` is the ability, `uncertainty` its standard error and interval, if there are any. The schema has
+    no keys for the other columns of the row, so that `details` has them, and three values that are equal for all agents:
+
+    - `n_agents`: the number of agents
+    - `interval_speaks_of`: which items the confidence intervals describe, such as "items-like-these" for similar items
+    - `heads_the_ranking`: whether the run reports this ranking first
     """
     facts = run.facts
     details: dict[str, Json] = {key: value for key, value in fields_of(row).items() if key not in _FIELDS_OF_SCHEMA}
@@ -244,7 +242,7 @@ def _describe_metric(run: _Run, name: str, *, metric_id: str) -> dict[str, Json]
 
 
 def _describe_judge(signature_parts: Mapping[str, Json]) -> dict[str, Json] | None:
-    """Describe the judge of a run, or all judges of a jury that votes, as an `llm_scoring` object of Every Eval Ever.
+    """Describe the judge of a run, or all judges of a jury, as an object `llm_scoring` of the schema of Every Eval Ever.
 
     signature_parts : all inputs that determine the results of a run, by name, as in signature.json; `judge_detail` contains
         the settings of the judge

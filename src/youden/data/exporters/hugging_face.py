@@ -115,12 +115,10 @@ def _write_pool_dataset(pool: Pool, folder: Path) -> dict[str, int]:
 
 
 def _describe_pool(pool: Pool) -> list[str]:
-    """Write the paragraphs of the dataset card of a pool, which the card shows below its title.
+    """Return the paragraphs of the dataset card of a pool, as Markdown.
 
-    The paragraphs state the size and the digest of the pool, its files, how to read them, and that the dataset has no licence. A
-    table lists the agents with their groups. For a large pool, it lists only the first `_MAX_LISTED_AGENTS`.
-
-    Returns the paragraphs as Markdown.
+    The paragraphs state the size and the digest of the pool, its files, how to read them, and that the dataset has no licence.
+    A table lists the agents with their groups, but at most `_MAX_LISTED_AGENTS`.
     """
     response_columns = "agent, item, text"
     if pool.repeat_texts is not None:
@@ -240,11 +238,10 @@ def _format_remainder(n_agents: int) -> list[str]:
 
 
 def _with_files_in_folder(config: RunConfig, folder: Path) -> RunConfig:
-    """Return a copy of a config in which all paths lead to files directly in `folder`.
+    """Return a copy of a config in which all paths lead to files directly in `folder`, as after a copy of these files.
 
-    These are the paths of pools, judges, prompts and of the run itself. Pools that are shipped with youden keep their
-    paths. The copy has no store and no unfinished extension. Paths in the keys of a judge become plain file names, which are
-    relative to the config in `folder`.
+    Pools that are shipped with youden keep their paths. Paths in the keys of a judge become plain file names, which are
+    relative to the config in `folder`. The copy has no store and no unfinished extension.
     """
     changes: dict[str, object] = {"out": str(folder), "store": None, "unfinished": None}
     if not config.pool.startswith("datasets/"):

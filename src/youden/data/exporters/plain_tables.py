@@ -167,7 +167,8 @@ def write_tables(path: Path, tables: Mapping[str, pa.Table], *, raw_cells: bool 
 def _guard_formulas(table: pa.Table) -> pa.Table:
     """Change the texts that a spreadsheet would run as formulas, so that the spreadsheet shows them as texts.
 
-    If a text is changed, the table gets a column `guarded`, which lists the changed columns of each row.
+    Returns a copy of the table with an additional column `guarded`, which lists the changed columns of each row; the same table
+    if no text has to be changed.
     """
     guarded_columns: list[list[str]] = [[] for _ in range(len(table))]  # names of the changed columns, by row
     text_columns = [field.name for field in table.schema if pa.types.is_string(field.type)]

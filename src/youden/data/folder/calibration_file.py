@@ -115,9 +115,10 @@ def read_calibrations(runs: Path) -> list[CalibrationRecord]:
 
 
 def add_calibration(runs: Path, record: CalibrationRecord) -> CalibrationRecord:
-    """Add a calibration to the file of a folder of runs, unless a more precise one of the same judge and pool is stored.
+    """Add a calibration to the file of a folder of runs, unless it has a more precise one of the same judge and pool.
 
-    The one that knows J and has more calls is more precise. Of two equally precise ones, the later is stored.
+    A calibration that knows Youden's J is more precise than one that does not. Otherwise, the one with more calls is more
+    precise. Of two equally precise ones, the later is stored.
 
     Parameters
     ----------

@@ -127,23 +127,22 @@ def write_scores(path: Path, scores: Scores) -> None:
 
 
 def _iter_score_fields(scores: Scores) -> Iterator[list[str]]:
-    """Format the scores of each agent as the fields of a row of a CSV file.
+    """Yield the scores of each agent as the fields of a row of a CSV file, in the order of the agents.
 
     scores : scores of cells; a cell is an agent and an item, and some cells may be unobserved
 
-    Yields one list per agent, in the order of the agents. The list has one text per item: the score, or an empty text
-    if the cell is unobserved.
+    Yields a list with one text per item: the score, or an empty text if the cell is unobserved.
     """
     cells, values, _ = scores.cells
     order = cells.by_agent
     item_positions = cells.item[order].tolist()
     number_texts = _format_numbers(values[order])
 
-    # in this order, the cells of agent k are bounds[k]:bounds[k + 1]
+    # sorted by agent, the cells of an agent are consecutive
     n_cells_per_agent = np.bincount(cells.agent, minlength=cells.n_agents)
-    bounds = [0, *np.cumsum(n_cells_per_agent).tolist()]
+    starts = [0, *np.cumsum(n_cells_per_agent).tolist()]
 
-    for start, end in pairwise(bounds):
+    for start, end in pairwise(starts):
         fields = [""] * cells.n_items
         for item, text in zip(item_positions[start:end], number_texts[start:end], strict=True):
             fields[item] = text
@@ -250,13 +249,14 @@ def write_quality(path: Path, rows: Sequence[QualityRow]) -> None:
 
 
 def write_curl(path: Path, curves: Sequence[CurlCurve]) -> None:
-    """Write the distributions of curl, one curve per link function.
+    """Write the distributions of curl to a CSV file, with one row per point of a curve.
 
-    Curl measures how far a rectangle (four scores, of two agents on two items) deviates from the additive model. In this
-    model, a score is the sum of an ability and a term of the item. A link function, such as the logit, first transforms the
-    scores. The file has one row per point of a curve: a value of curl, and the fraction of rectangles with at most this curl.
+    Curl measures how far four scores, of two agents on two items (a rectangle), deviate from the additive model. In this model,
+    a score is the sum of an ability and a term of the item. A point of a curve is a value of curl, and the fraction of
+    rectangles with at most this curl.
 
-    curves : one distribution per link function, with the standard deviation of the transformed scores (`sd`)
+    curves : one curve per link function, such as the logit, which transforms the scores before the curl is computed. Each has
+        the standard deviation of the transformed scores (`sd`).
     """
     rows: list[list[Field]] = []
     for curve in curves:
@@ -308,16 +308,16 @@ def _find_alternatives(header: Iterable[str]) -> tuple[AlternativeRanking, ...]:
 
 
 def _to_ranking_row(record: Mapping[str, Any], alternative_rankings: Sequence[AlternativeRanking]) -> RankingRow:
-    """Convert a record of ranking.csv to the row of its agent in the plain ranking.
+    """Convert a record of ranking.csv to the row of its agent in the plain ranking and in the alternative rankings.
 
-    An alternative ranking weights an agent's partners (the agents with which it was compared) by another rule. For example,
-    the trusted ranking uses only partners of a trusted panel. An alternative ranking may leave out some agents. The names of its
-    columns begin with the name of the ranking, as in `robust_ability`.
+    An alternative ranking scores agents by another rule. For example, the trusted ranking uses only comparisons with a trusted
+    panel. It may leave out some agents. The names of its columns begin with its own name, as in `trusted_ability`.
 
     record : value of each column of ranking.csv, None if the field is empty
     alternative_rankings : names of the alternative rankings in ranking.csv, such as "robust"
 
-    Returns the row. Its field `alternative_rankings` maps each ranking that includes the agent to the agent's row in it.
+    Returns the row of the plain ranking. Its field `alternative_rankings` has the row of each other ranking that includes the
+    agent.
     """
     plain_fields: dict[str, Any] = {column.name: record.get(column.name) for column in columns_of(RankingRow)}
     plain_row = RankingRow(**plain_fields)
@@ -354,16 +354,17 @@ def _write_rows(path: Path, columns: Sequence[TableColumn], rows: Iterable[Itera
 
 
 def _read_records(
-    path: Path, expected_columns: Callable[[Sequence[str]], Sequence[TableColumn]]
+    path: Path, get_expected_columns: Callable[[Sequence[str]], Sequence[TableColumn]]
 ) -> tuple[list[str], list[dict[str, Any]]]:
-    """Read the header of a table, and each row as a mapping of column names to values.
+    """Read the header of a CSV file, and each row as a mapping of column names to values.
 
-    expected_columns : function that gets the header and returns the columns that the table must have, in their order
+    path : file of a table of a run
+    get_expected_columns : function that gets the header, and returns the columns that the table must have, in their order
 
     Raises: RunFolderError if the file is missing, or [run-file-damaged] if it has other columns or a number is not valid.
     """
     header, *rows = _read_rows(path)
-    columns = expected_columns(header)
+    columns = get_expected_columns(header)
     names = [column.name for column in columns]
     if header != names:
         raise damaged_file_error(path, _describe_difference(header, names))
@@ -429,15 +430,15 @@ def _open_csv(path: Path) -> Iterator[TextIO]:
 
 
 def _format_numbers(values: Floats) -> list[str]:
-    """Format numbers with `repr`, once per distinct value, which is faster.
+    """Format numbers with all their digits, by `repr`.
 
     values : float array (n,)
     """
-    # compare the bits, so that NaN equals NaN
-    distinct_bits, index = np.unique(values.view(np.int64), return_inverse=True)
+    # formatting is slow, so that each distinct value is formatted once; comparing bits finds equal NaNs, too
+    distinct_bits, positions = np.unique(values.view(np.int64), return_inverse=True)
     distinct_values = distinct_bits.view(np.float64).tolist()
     distinct_texts = np.array(list(map(repr, distinct_values)), dtype=object)
-    texts: list[str] = distinct_texts[index].tolist()
+    texts: list[str] = distinct_texts[positions].tolist()
     return texts
 
 

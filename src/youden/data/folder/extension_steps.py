@@ -64,12 +64,13 @@ class ExtensionStep(BaseModel):
     @model_validator(mode="after")
     def _check_combination(self) -> Self:
         """Raise ValueError unless the fields that are set are an allowed combination, for example `agents` and `calls`."""
-        field_names: set[str] = set()
+        all_fields: set[str] = set()
         for required, optional in self.combinations:
-            field_names |= required | optional
-        set_fields = {name for name in field_names if getattr(self, name)}
+            all_fields |= required | optional
+        set_fields = {name for name in all_fields if getattr(self, name)}
         for required, optional in self.combinations:
-            if required <= set_fields <= required | optional:
+            has_only_allowed_fields = set_fields <= required | optional
+            if required <= set_fields and has_only_allowed_fields:
                 return self
 
         names = ", ".join(sorted(set_fields)) or "nothing"

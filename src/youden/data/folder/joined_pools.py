@@ -55,11 +55,11 @@ def read_run_pools(config: RunConfig) -> list[Pool]:
 
 
 def _restore_initial_pool(config: RunConfig, pool: Pool) -> Pool:
-    """Return the pool with which a run began, without agents, items and responses that were added to its files later.
+    """Return the pool with which a run began, without agents and items that were added to its files later.
 
-    The config of the run records the digest of the initial pool. The file pool.json in the run's folder lists all agents
-    and items of the run, with those of the initial pool first. Therefore, the parts of `pool` with the first agents and
-    items of this file are tried, until one has the recorded digest.
+    The config of the run records the digest of the initial pool. In the file pool.json of the run, the initial agents and items
+    come first, but their numbers are not recorded. Therefore, all possible numbers are tried until the digest is the recorded
+    one.
 
     pool : pool that the files contain now; it is returned unchanged if no part of it has the recorded digest
     """
@@ -81,12 +81,19 @@ def _restore_initial_pool(config: RunConfig, pool: Pool) -> Pool:
 
 
 def _list_initial_sizes(config: RunConfig, n_agents: int, n_items: int) -> list[tuple[int, int]]:
-    """List the possible numbers of agents and items of a pool before its extensions, from the numbers after them."""
+    """List the numbers of agents and items that the pool of a run may have had before its extensions.
+
+    If extensions have added agents, all smaller numbers of agents are possible, and likewise for items.
+
+    n_agents, n_items : numbers after the extensions
+
+    Returns pairs of a number of agents and a number of items, the largest first.
+    """
     sizes = [(n_agents, n_items)]
     if any(step.agents is not None for step in config.extensions):
-        sizes += [(n_initial, n_items) for n_initial in reversed(range(2, n_agents))]
+        sizes += [(n_initial_agents, n_items) for n_initial_agents in reversed(range(2, n_agents))]
     if any(step.items is not None for step in config.extensions):
-        sizes += [(n_agents, n_initial) for n_initial in reversed(range(2, n_items))]
+        sizes += [(n_agents, n_initial_items) for n_initial_items in reversed(range(2, n_items))]
     return sizes
 
 
@@ -239,10 +246,10 @@ def _describe_ids(noun: str, members: Sequence[M], new_members: Sequence[M], joi
 
 
 def join_repeats(pool: Pool, new_pool: Pool) -> Pool:
-    """Add the new responses of another pool to a pool, as repeats.
+    """Add the responses of another pool that a pool does not have yet, as repeats.
 
-    Responses are added to the cells (one agent and one item) that have a response. New agents and items are ignored.
-    Equal texts are matched: if a cell has a text once in `pool` and three times in `new_pool`, two are added.
+    Responses are added only to cells (pairs of an agent and an item) that have a response. New agents and items are ignored. If
+    a cell has the same text once in `pool` and three times in `new_pool`, two are added.
 
     pool : pool to extend
     new_pool : pool with further responses of the same agents
@@ -417,12 +424,10 @@ def _list_removed(members: Sequence[M], new_members: Sequence[M]) -> list[str]:
 def _merge_responses(old_responses: list[str], new_responses: list[str], *, keep: bool) -> tuple[list[str], bool]:
     """Merge the responses of an agent to an item in an old and a new pool.
 
-    There are three cases:
-
-    - The new pool has no response that the old pool lacks: the old responses stay.
-    - The old pool has responses, and the new pool has all of these and further ones: the further responses are added.
-    - The new pool has a response that the old pool lacks. In addition, the new pool lacks an old response, or the old pool
-      has no response: the responses count as changed.
+    - If the new pool has no further response, the old responses stay.
+    - If the new pool has all old responses and further ones, these are added to the old responses.
+    - Otherwise, the responses have changed: the new pool has further responses, and lacks an old one. The first response of an
+      agent to an item is a change, too.
 
     keep : which responses are returned if they have changed: the old ones (True) or the new ones (False)
 
@@ -489,7 +494,7 @@ def _select_texts(pool: Pool, agents: Sequence[str], items: Sequence[str]) -> li
 
 
 def _match_ids(ids: Sequence[str], members: Sequence[M]) -> tuple[list[int], list[int]]:
-    """Return the positions of the ids that agents or items of a pool have: among `ids`, and in the pool."""
+    """Find those of several ids that agents or items have; return their positions in `ids`, and the positions in `members`."""
     position_by_id = {member.id: position for position, member in enumerate(members)}
     positions = [position for position, id_ in enumerate(ids) if id_ in position_by_id]
     return positions, [position_by_id[ids[position]] for position in positions]

@@ -224,17 +224,15 @@ class RunConfig(RunKeys, BaseModel):
         trials of the next round. With `half_width`, rounds are added until the intervals are short enough. With `top` or
         `max_regret`, the rounds search for the best agents. Only a cyclic design can be sampled in rounds.
         """
-        settings_of_best_search = [name for name in ("top", "max_regret") if getattr(self, name) is not None]
-        if self.design == "adaptive":
-            settings_of_best_search.append("design: adaptive")
-
-        has_rounds = self.half_width is not None or self.top is not None or self.max_regret is not None
+        search_keys = [name for name in ("top", "max_regret") if getattr(self, name) is not None]
+        has_rounds = self.half_width is not None or bool(search_keys)
         if not has_rounds:
             return
-        if self.half_width is not None and settings_of_best_search:
+        if self.design == "adaptive":
+            search_keys.append("design: adaptive")
+        if self.half_width is not None and search_keys:
             raise ValueError(
-                f"half_width samples all agents equally, and {settings_of_best_search[0]} searches for the best; set only one "
-                "of them"
+                f"half_width samples all agents equally, and {search_keys[0]} searches for the best; set only one of them"
             )
         if self.design not in _DESIGNS_WITH_ROUNDS:
             raise ValueError(
@@ -525,7 +523,7 @@ def _suggest_value(error: ValidationError) -> str:
 
 
 def with_default_store(config: RunConfig, default_store: str | None) -> RunConfig:
-    """Set the key `store` in a copy of a config, if the run uses a recorded store or the default store.
+    """Return a copy of a config in which the key `store` names the store that the run uses, if this is necessary.
 
     A run uses the first of these stores that exists:
 
@@ -598,7 +596,7 @@ def _remove_rare_keys(data: dict[str, Json], config: RunConfig) -> None:
 def dump_run_config(config: RunConfig, folder: Path) -> str:
     """Format a config as YAML, without credentials.
 
-    The text states the value of most keys, even if it is the default. Rarely used keys with their default are left out.
+    Most keys are written with their value, even if it is the default. Rarely used keys are left out if they have their default.
 
     config : config of a run
     folder : folder of the file; paths in the result are relative to it

@@ -69,7 +69,7 @@ class SplitFields(StrictFile):
         )
 
     def to_split(self, path: Path, shape: tuple[int, int]) -> Split:
-        """Decode the stored fields: the training and the held-out cells, with rule, fraction and seed.
+        """Decode the stored split: which cells (an agent and an item) are for training, and which are held out.
 
         path : file of the fields, for error messages
         shape : number of agents and of items, which is the shape of the decoded bool arrays

@@ -92,7 +92,7 @@ def read_battles(path: Path, *, columns: Mapping[str, str]) -> Verdicts:
     """
     _check_roles(path, columns)
     notes: list[str] = []
-    table = _complete_table(path, _read_table(path, columns, notes), notes)
+    table = _clean_battles(path, _read_table(path, columns, notes), notes)
     model_numbers, model_names = _number_names(path, pd.concat([table["model_a"], table["model_b"]]))
     item_numbers, item_names = _number_names(path, table["item"])
     notes += filter(None, [describe_similar_names(model_names)])
@@ -168,35 +168,40 @@ def _make_verdicts(plan: Plan, answer: Floats, judges: pd.Series[str], notes: li
     return Verdicts(plan, answer, binary_answer, missing_reason, {"name": judge_name}, warnings=findings)
 
 
-def _complete_table(path: Path, table: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
-    """Remove the battles of a model with itself, and make each battle an item if the table names no items.
+def _clean_battles(path: Path, battles: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
+    """Remove the battles of a model with itself, and give each battle an item of its own if the file names no items.
 
-    table : result of `_read_table`
-    notes : receives notes on the changes and on a missing order of the responses
+    battles : result of `_read_table`
+    notes : receives notes on these changes, and on a missing order of the responses
 
     Raises: ImportFormatError [import-empty] if no battle of two models is left.
     """
-    is_against_itself = table["model_a"] == table["model_b"]
-    table = table[~is_against_itself]
+    is_against_itself = battles["model_a"] == battles["model_b"]
+    battles = battles[~is_against_itself]
     if is_against_itself.any():
         notes.append(f"{format_count(is_against_itself.sum(), 'battle')} of a model with itself skipped")
-    if table.empty:
+    if battles.empty:
         raise import_error(path, "it has no battle of two models. Pass a file with battles.", slug="import-empty")
 
-    if (table["item"] == "").all():
+    if (battles["item"] == "").all():
         notes.append("no column names the items, so that intervals treat battles as independent of each other")
-        table = table.assign(item=[f"battle-{number}" for number in range(1, len(table) + 1)])
-    if table["order"].isna().all():
-        note = "no column states the order of the responses: model_a counts as shown first"
-        pairs = set(zip(table["model_a"], table["model_b"], strict=True))
-        if not any((model_b, model_a) in pairs for model_a, model_b in pairs):
-            note += (
-                ". No two models occur in both orders. Sorted names then look like position bias, which distorts the "
-                "abilities. If the responses were shown in random order, exchange model_a and model_b, and the winner, in a "
-                "random half of the rows"
-            )
-        notes.append(note)
-    return table
+        battles = battles.assign(item=[f"battle-{number}" for number in range(1, len(battles) + 1)])
+    if battles["order"].isna().all():
+        notes.append(_describe_missing_order(battles))
+    return battles
+
+
+def _describe_missing_order(battles: pd.DataFrame) -> str:
+    """State that model_a counts as shown first, and warn the user if no two models occur in both orders."""
+    note = "no column states the order of the responses: model_a counts as shown first"
+    pairs = set(zip(battles["model_a"], battles["model_b"], strict=True))
+    if any((model_b, model_a) in pairs for model_a, model_b in pairs):
+        return note
+    return (
+        f"{note}. No two models occur in both orders. Sorted names then look like position bias, which distorts the "
+        "abilities. If the responses were shown in random order, exchange model_a and model_b, and the winner, in a "
+        "random half of the rows"
+    )
 
 
 def _make_plan(trials: Trials, agent_ids: tuple[str, ...], item_ids: tuple[str, ...]) -> Plan:
@@ -303,7 +308,7 @@ def _combine_winner_flags(path: Path, rows: pd.DataFrame, columns: Mapping[str, 
 
     winner = pd.Series("", index=rows.index, dtype=object)
     for name in flag_columns:
-        is_set = _to_numbers(path, _read_text(rows[name]), _FLAGS, role=name, choices="1 and 0") == 1
+        is_set = _convert_words(path, _read_text(rows[name]), _FLAGS, role=name, choices="1 and 0") == 1
         has_two_results = is_set & (winner != "")
         if has_two_results.any():
             row = int(np.flatnonzero(has_two_results)[0]) + 1
@@ -342,24 +347,33 @@ def _select_columns(path: Path, rows: pd.DataFrame, columns: Mapping[str, str], 
         notes.append(f"{identification}; set --column item=COLUMN to use another column")
 
     has_order = bool((table["order"] != "").any())
-    table["order"] = _to_numbers(path, table["order"], _ORDERS, role="order") if has_order else np.nan
+    table["order"] = _convert_words(path, table["order"], _ORDERS, role="order") if has_order else np.nan
     return table
 
 
 def _describe_possible_items(rows: pd.DataFrame) -> list[str]:
-    """Describe the columns that may identify items: those with a name of items or prompts, and with repeated values."""
-    possible = [name for name in map(str, rows) if infer_role(name) in ("item", "prompt")]
-    repeated = [name for name in possible if name in rows and _read_text(rows[name]).duplicated().any()]
-    return [f"the column {name} may identify the items; if it does, set --column item={name}" for name in repeated]
+    """Describe the columns that may identify the items, for notes.
+
+    These columns have a usual name of items or prompts, and at least one value in several rows.
+    """
+    notes = []
+    for name in map(str, rows):
+        is_named_like_items = infer_role(name) in ("item", "prompt") and name in rows
+        if is_named_like_items and _read_text(rows[name]).duplicated().any():
+            notes.append(f"the column {name} may identify the items; if it does, set --column item={name}")
+    return notes
 
 
 def _read_text(values: pd.Series) -> pd.Series[str]:
-    """Convert cells to texts: "" for an empty one, and the first element of a list (the judge of MT-Bench).
+    """Convert the cells of a column to texts without blanks around them; an empty cell becomes "".
 
-    Blanks around a text are removed.
+    A list, such as the judge of a battle in MT-Bench, is replaced by its first element.
     """
-    firsts = [value[0] if isinstance(value, (list, np.ndarray)) and len(value) else value for value in values]
-    cells = pd.Series(firsts, index=values.index, dtype=object)
+    elements = []
+    for value in values:
+        is_filled_list = isinstance(value, (list, np.ndarray)) and len(value) > 0
+        elements.append(value[0] if is_filled_list else value)
+    cells = pd.Series(elements, index=values.index, dtype=object)
     return cells.mask(cells.isna(), "").map(str).str.strip()
 
 
@@ -424,12 +438,15 @@ def _parse_json(text: str) -> Any:
 
 
 def _compute_preferences(path: Path, table: pd.DataFrame, notes: list[str]) -> pd.Series[float]:
-    """Convert winners to preferences for model_a, from 0 to 1; NaN for an empty cell.
+    """Convert the winner of each battle to the preference for model_a: 1 if model_a wins, 0 if model_b wins, 0.5 for a tie.
 
-    A winner is the name of a model, a word such as "tie", or a number such as 0.7 or 70%. If all winners are numbers, they are
-    the preferences themselves, unless all of them are names of models, such as "7" in a battle of the models "7" and "13".
+    The winner is the name of a model, a word such as "tie", or a number such as 0.7 or 70%. If all winners are numbers, they
+    are the preferences, unless all of them are names of models, such as "7" in a battle of the models "7" and "13".
 
-    notes : receives a note on the meaning of 0 and 1, if all winners are one of these numbers
+    table : battles, with the columns model_a, model_b and winner as texts
+    notes : receives a note on the meaning of the numbers if all winners are 0 or 1
+
+    Returns a float series (n_battles,), NaN for an empty cell.
 
     Raises: ImportFormatError [battles-value] if a winner is unknown or ambiguous, or if a number is not from 0 to 1.
     """
@@ -447,11 +464,11 @@ def _compute_preferences(path: Path, table: pd.DataFrame, notes: list[str]) -> p
             notes.append("numbers in `winner` are preferences for model_a: 1 counts as its win, and 0 as its loss")
         return number
 
-    _check_no_ambiguous_winner(path, table, number)
+    _check_ambiguous_winners(path, table, number)
     winner_or_letter = winner.mask(is_b, "b").mask(is_a, "a")  # the letter in place of the name of a model
     words = ", ".join(filter(None, _PREFERENCES))
     choices = f"one of: {words}; the name of one of the two models; or numbers from 0 to 1 (or 0% to 100%) in all rows"
-    return _to_numbers(path, winner_or_letter, _PREFERENCES, role="winner", choices=choices)
+    return _convert_words(path, winner_or_letter, _PREFERENCES, role="winner", choices=choices)
 
 
 def _parse_preference(text: str) -> float:
@@ -488,20 +505,19 @@ def _check_preference_range(path: Path, preference: pd.Series[float]) -> None:
         raise import_error(path, problem, slug="battles-value")
 
 
-def _check_no_ambiguous_winner(path: Path, table: pd.DataFrame, number: pd.Series[float]) -> None:
-    """Check that no winner is ambiguous: the name of a model, and also a word or number for another result.
+def _check_ambiguous_winners(path: Path, table: pd.DataFrame, number: pd.Series[float]) -> None:
+    """Raise ImportFormatError [battles-value] if a winner may be the name of a model or a word for another result.
 
-    For example, if model_b has the name "A", the winner "A" may mean model_b or, as a word, model_a. If other winners in the
-    file can only be names, "A" is read as a name, too. An ambiguous winner is an error in two cases:
+    For example, if model_b is called "A", the winner "A" may mean model_b or, as a word, model_a. There are two cases:
 
-    - All winners may be words or numbers for results, so that nothing shows that they are names.
-    - The winner may mean a tie, for which files with names of models use a word, too.
+    - All winners may be words or numbers for results. Then nothing shows that they are names, and any ambiguous winner is an
+      error.
+    - Some winners can only be names. Then "A" is read as a name, too. However, a winner that may mean a tie is an error, because
+      files with names of models also use a word for ties.
 
     path : file of the battles, for the error message
     table : battles, with the columns model_a, model_b and winner as texts
     number : float series (n_battles,), winner as a number; NaN if the winner is not a number
-
-    Raises: ImportFormatError [battles-value] if a winner is ambiguous.
     """
     winner = table["winner"]
     is_model_a = winner == table["model_a"]
@@ -523,15 +539,15 @@ def _check_no_ambiguous_winner(path: Path, table: pd.DataFrame, number: pd.Serie
         raise import_error(path, f"{problem} Use model_a, model_b and tie.", slug="battles-value")
 
 
-def _to_numbers(
+def _convert_words(
     path: Path, cells: pd.Series[str], numbers: Mapping[str, float], *, role: str, choices: str = ""
 ) -> pd.Series[float]:
-    """Convert the words in a column to numbers; raise ImportFormatError [battles-value] if a word is unknown.
+    """Convert each word in a column to a number; raise ImportFormatError [battles-value] if a word is unknown.
 
-    cells : one word per row; upper and lower case are not distinguished
+    cells : one word per row, in upper or lower case
     numbers : number of each word, in lower case
-    role : role of the column, for the message
-    choices : what the column may contain, for the message; default: the keys of `numbers`
+    role : role of the column, for the error message
+    choices : description of the allowed values, for the error message; default: the keys of `numbers`
     """
     words = cells.str.strip().str.casefold()
     unknown_words: Sequence[str] = sorted(set(words.unique()) - numbers.keys())

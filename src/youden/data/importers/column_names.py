@@ -145,7 +145,7 @@ def infer_role(column: str) -> str | None:
     ('prompt', 'prompt', 'prompt')
     """
     parts = split_path(column)
-    if any(map(_describes_response, parts)):
+    if any(map(_is_information, parts)):
         return "about"
     if "[]" in column and parts[-1] == "index":  # number of an element in a list of responses
         return "repeat"
@@ -156,8 +156,8 @@ def infer_role(column: str) -> str | None:
     return _infer_role_of_name(joined_parts if needs_part_before else parts[-1])
 
 
-def _describes_response(name: str) -> bool:
-    """Return whether a normalized name refers to information about a response or an item, such as its score."""
+def _is_information(name: str) -> bool:
+    """Return whether a normalized name refers to information about a response or an item, such as its score or its date."""
     has_word = not ABOUT.isdisjoint(name.split("_")) and not name.endswith("_id")
     return name in ABOUT or has_word
 
@@ -177,22 +177,22 @@ def _infer_role_of_name(name: str) -> str | None:
 
     Returns one of `ROLES`, or "about" for the id of a response; None if the name is not known.
     """
-    if name in _ROLE_BY_NAME:
+    if name in _ROLE_BY_NAME:  # rule 1
         return _ROLE_BY_NAME[name]
     words_before, _, last_word = name.rpartition("_")
     role_before = _infer_role_of_name(words_before) if words_before else None
-    if words_before and last_word in ("id", "name"):
+    if words_before and last_word in ("id", "name"):  # rule 2
         if role_before in _ROLE_OF_REFERENCE:
             return _ROLE_OF_REFERENCE[role_before]
         return "item" if last_word == "id" else "agent"
 
     words = set(name.split("_"))
-    if ASKERS & words and _MESSAGE_WORDS & words:
+    if ASKERS & words and _MESSAGE_WORDS & words:  # rule 3
         return "prompt"
-    if last_word in _GENERIC and role_before is not None:
+    if last_word in _GENERIC and role_before is not None:  # rule 4
         return role_before
-    endings = [role for role, endings in _ENDINGS.items() if name.endswith(endings)]
-    return _ROLE_BY_NAME.get(last_word, endings[0] if endings else None)
+    role_of_ending = next((role for role, endings in _ENDINGS.items() if name.endswith(endings)), None)
+    return _ROLE_BY_NAME.get(last_word, role_of_ending)  # rule 5
 
 
 def is_part_of_response(column: str) -> bool:
@@ -205,10 +205,10 @@ def is_part_of_response(column: str) -> bool:
 
 
 def get_name_priority(column: str, role: str) -> int:
-    """Return the priority of a column for a role, judged by its name; 0 is the highest priority.
+    """Return how likely a column has a role, judged by its name: 0 for the most likely name, larger numbers for others.
 
-    The usual names of the role come first, in the order of `NAMES`. The next names have a usual name as their last or
-    first word. All other names come after them, and ids of agents come last.
+    The usual names of the role come first, in the order of `NAMES`. They are followed by names whose last or first word is a
+    usual name, and then by all other names. Ids of agents come last.
 
     column : name of the column, or path to a value in it
     role : one of `ROLES`

@@ -179,10 +179,10 @@ class _RoleSearch(WideTableSearch):
     def can_choose_prose(
         self, agents: tuple[str, ...], unshared_prose: Sequence[str], *, are_agents_certain: bool
     ) -> bool:
-        """Return whether a column of prose can be chosen as the responses of all agents, although its name does not say so.
+        """Return whether a column of prose can be taken as the responses of all agents, although its name does not suggest it.
 
-        The agents must be certain, or the table must have several files. If only files or folders name the agents, each of
-        several columns may hold the responses of another agent, so that none can be chosen.
+        This is possible if the agents are certain, or if the table has several files. However, if only files or folders name
+        the agents, and there are several such columns, each column may hold the responses of another agent.
 
         agents : columns that together name an agent
         unshared_prose : columns of prose in which no two agents have the same text
@@ -245,9 +245,10 @@ class _RoleSearch(WideTableSearch):
     def check_no_pairs(self) -> None:
         """Raise UnclearColumnsError if each row compares the responses of two models.
 
-        This is assumed if at least two columns have names like `model_a` and `model_b`, and all of them hold names of models.
-        A column holds names if it is not prose, and if its values recur or another column has the responses. If one of the
-        columns holds no names, the columns may have the responses of two agents. Nothing is checked if the user named any column.
+        This is assumed if at least two columns have names like `model_a` and `model_b`, and all of them hold names of models,
+        not responses. Nothing is checked if the user named any column.
+
+        A column holds names if it is not prose and, in addition, its values recur or another column has the responses.
         """
         paired_columns = [name for name in self.table.names if PAIRED.fullmatch(split_path(name)[-1])]
         if len(paired_columns) < 2 or self.given:
@@ -373,7 +374,9 @@ class _RoleSearch(WideTableSearch):
         return max((self.count_shared_cells(agents, name) for name in item_columns), default=0)
 
     def count_shared_cells(self, agents: Sequence[str], item: str) -> int:
-        """Count the shared cells; 0 if both the agents and the items seem to be categories, such as channels and priorities.
+        """Count the responses that can be compared: those of agents to items to which another agent responded, too.
+
+        Returns 0 if both the agents and the items seem to be categories, such as channels and priorities.
 
         agents : columns that together name an agent
         item : column that may identify the items
@@ -382,9 +385,11 @@ class _RoleSearch(WideTableSearch):
         return 0 if are_categories else self.table.count_shared_cells(agents, item)
 
     def may_be_categories(self, agents: Sequence[str], item: str) -> bool:
-        """Return whether nothing shows that the columns are agents and items, although the table seems to have other items.
+        """Return whether two columns may hold categories, such as channels and priorities, instead of agents and items.
 
-        Other items are columns whose names suggest ids or prompts, or rows that differ in several columns of prose.
+        They may hold categories if neither the user nor the name of a column states that they are agents or items, and if the
+        table seems to have other items: columns whose names suggest ids or prompts, or at least two columns of prose that
+        seldom recurs.
 
         agents : columns that together may name an agent
         item : column that may identify the items
@@ -403,31 +408,25 @@ class _RoleSearch(WideTableSearch):
     def check_locations_differ(self, item_columns: Sequence[str]) -> None:
         """Raise UnclearColumnsError if the folders and the files could equally well be the agents.
 
-        This is assumed if as many responses can be compared with the folders as agents as with the files as agents. A response
-        can be compared if another agent responded to the same item.
+        This is the case if the same number of responses can be compared whether the folders or the files are the agents.
 
         item_columns : columns of ids or prompts, also combined with folders or files
         """
-        n_comparable_responses = []
+        if len(self.location_columns) != 2:  # not both folders and files
+            return
+        shared_counts = []
         for location in self.location_columns:
             # a combined column, such as "<folder> + id", contains the name of the location
             other_columns = [name for name in item_columns if location not in name]
-            n_comparable_responses.append(self.count_max_shared_cells([location], other_columns))
-        has_equal_numbers = len(n_comparable_responses) == 2 and len(set(n_comparable_responses)) == 1
-        if has_equal_numbers and n_comparable_responses[0] > 0:
+            shared_counts.append(self.count_max_shared_cells([location], other_columns))
+        n_shared_by_folders, n_shared_by_files = shared_counts
+        if n_shared_by_folders == n_shared_by_files > 0:
             raise UnclearColumnsError(
                 f"folders and files may both be the agents: add --column 'agent={FOLDER}' or --column 'agent={FILE}'"
             )
 
     def check_single_text_column(self, roles: Roles, unshared_prose: Sequence[str]) -> None:
-        """Raise UnclearColumnsError if another column may hold the responses instead of the chosen column.
-
-        Columns of prose are checked if their names suggest no role. If the name of the chosen column is unusual, columns of
-        prose whose names suggest responses are checked, too, unless their texts are those of the chosen column. A column may
-        hold the responses if it has no role, and if two conditions hold:
-
-        - It does not come from a nested value, and is not named like a part of a response, such as its reasoning.
-        - Its texts seldom recur, and no two agents share a text: agents share questions, but not responses.
+        """Raise UnclearColumnsError if another column could hold the responses instead of the chosen column.
 
         The error proposes the chosen column only if a column is named like agents. Otherwise, each agent may have a column.
         Nothing is checked if the user named the column of texts, or if the table has several files.
@@ -437,22 +436,39 @@ class _RoleSearch(WideTableSearch):
         """
         if "text" in self.given or self.location_columns:
             return
+        rival = self.find_rival_text_column(roles, unshared_prose)
+        if rival is None:
+            return
         chosen = roles.columns["text"]
-        rivals = list(unshared_prose)
+        problem = f"{chosen!r} and {rival!r} could both hold the responses"
+        if any(infer_role(agent) == "agent" for agent in roles.agents) or self.are_agents_known(roles.agents):
+            raise UnclearColumnsError(problem, text=chosen)
+        raise UnclearColumnsError(f"{problem} (if each agent has a column, name all of them: text=A,B)")
+
+    def find_rival_text_column(self, roles: Roles, unshared_prose: Sequence[str]) -> str | None:
+        """Return the first column that could hold the responses instead of the chosen column; None if there is none.
+
+        Candidates are the columns `unshared_prose` and, if the name of the chosen column is unusual, other columns of prose
+        whose names suggest responses and whose texts are different. A candidate could hold the responses on three conditions:
+
+        - It has no role.
+        - It does not come from a nested value, and is not named like a part of a response, such as its reasoning.
+        - Its texts seldom recur, and no two agents share a text: agents share questions, but not responses.
+        """
+        chosen = roles.columns["text"]
+        candidates = list(unshared_prose)
         if normalize_name(chosen) not in NAMES["text"]:
             for name in self.text_columns[1:]:
                 is_equal = self.table[chosen].value_texts == self.table[name].value_texts
                 if self.table[name].is_prose and not is_equal:
-                    rivals.append(name)
+                    candidates.append(name)
 
-        for name in rivals:
+        for name in candidates:
             is_part = "." in name or "[" in name or is_part_of_response(name)
             is_shared = self.table.count_shared_cells(roles.agents, name) > 0
             if name in roles.unused and not is_part and not is_shared and not self.table[name].is_repetitive:
-                problem = f"{chosen!r} and {name!r} could both hold the responses"
-                if any(infer_role(agent) == "agent" for agent in roles.agents) or self.are_agents_known(roles.agents):
-                    raise UnclearColumnsError(problem, text=chosen)
-                raise UnclearColumnsError(f"{problem} (if each agent has a column, name all of them: text=A,B)")
+                return name
+        return None
 
     def make_roles(self, *, agents: tuple[str, ...], text: str | None, agent_columns: tuple[str, ...]) -> Roles:
         """Find the columns of the remaining roles, and return all roles.
@@ -496,34 +512,37 @@ class _RoleSearch(WideTableSearch):
         return bool(agents) and are_determined_by(groups, self.table.join_columns(agents))
 
     def find_item_and_prompt_columns(self, agents: tuple[str, ...], used: set[str | None]) -> dict[str, str]:
-        """Return the columns of the roles "item" and "prompt". Without ids, items are identified by their prompts.
+        """Find the columns of the roles "item" (ids) and "prompt". Without ids, prompts identify the items.
 
-        A column without a usual name of ids contains ids if its values are not prose, and another column contains the prompts.
+        A column whose name suggests no role has ids if its values are not prose and another column has the prompts.
 
         agents : columns that together name an agent; empty if each agent has its own column
         used : columns that have another role
+
+        Returns the column of each role that was found; empty if no column identifies the items.
         """
         candidates = [name for name in self.item_columns if name not in used]
-        item = self.find_item_column(agents, candidates)
-        if item is None:
+        column = self.find_item_column(agents, candidates)
+        if column is None:
             return {}
-        # a column holds prompts unless it is named as a column of ids, or is like "번호" (number), and its values are short
-        is_named_by_user = self.given.get("item") == item
-        is_named_like_ids = item not in self.prompt_columns and infer_role(item) == "item"
-        may_be_ids = item in self.unnamed_columns and not self.table[item].is_prose
-        if self.table[item].is_long or not (is_named_by_user or is_named_like_ids or may_be_ids):
-            return {"prompt": item}
-        prompt = self.given.get("prompt") or self.find_prompt_column(item, {*used, item})
+        may_be_ids = column in self.unnamed_columns and not self.table[column].is_prose  # such as "번호" (number)
+        is_named_like_ids = column not in self.prompt_columns and infer_role(column) == "item"
+        is_named_by_user = self.given.get("item") == column
+        has_ids = is_named_by_user or is_named_like_ids or may_be_ids
+        if self.table[column].is_long or not has_ids:
+            return {"prompt": column}
+
+        prompt = self.given.get("prompt") or self.find_prompt_column(column, {*used, column})
         if prompt:
-            return {"item": item, "prompt": prompt}
-        return {"prompt": item} if may_be_ids else {"item": item}
+            return {"item": column, "prompt": prompt}
+        return {"prompt": column} if may_be_ids else {"item": column}
 
     def find_item_column(self, agents: tuple[str, ...], candidates: Sequence[str]) -> str | None:
         """Return the column of ids or prompts that identifies items; None without candidates.
 
-        The column by which agents have the most items in common is chosen (`find_column_of_shared_items`). If no column gives
-        common items, or if each agent has its own column, the number of distinct values decides. The first column with at least
-        90% of the largest number is chosen, so that a few repeated values do not rule out a more reliable column.
+        It is the column by which agents have the most items in common (`find_column_of_shared_items`). If no column gives
+        common items, or if each agent has its own column, it is the first column whose number of distinct values is at least
+        90% of the largest number. A few repeated values therefore do not rule out a more reliable column.
 
         agents : columns that together name an agent; empty if each agent has its own column
         candidates : columns to choose from, the most reliable first
@@ -542,10 +561,9 @@ class _RoleSearch(WideTableSearch):
     def find_column_of_shared_items(self, agents: tuple[str, ...], candidates: Sequence[str]) -> str | None:
         """Return the column by which agents have the most items in common; None if no column gives common items.
 
-        A column whose name suggests the number of a repeat is left out if it numbers the responses of an agent to an item. The
-        sign is another column of items, such that most agents have a row for most combinations of its items with the numbers.
-        Several columns may give the same number of common items. Then the first one is returned, unless it holds ids that
-        restart for each agent and do not identify items. In this case, a column of prompts is returned.
+        A column that numbers repeats, such as "epoch", is left out if it is crossed with another column of items: most agents
+        have a row for most combinations of its numbers with the items. If several columns give the same number of common items,
+        the first one is returned, unless its ids restart (`prefer_prompts_to_restarting_ids`).
 
         agents : columns that together name an agent
         candidates : columns of ids or prompts, at least one
@@ -558,34 +576,40 @@ class _RoleSearch(WideTableSearch):
         max_shared = max(n_shared.values())
         if max_shared == 0:
             return None
+        return self.prefer_prompts_to_restarting_ids([name for name in candidates if n_shared[name] == max_shared])
 
-        first_column, *equal_columns = [name for name in candidates if n_shared[name] == max_shared]
+    def prefer_prompts_to_restarting_ids(self, columns: Sequence[str]) -> str:
+        """Return the first column, or a column of prompts if the first one has ids that restart for each agent.
+
+        Ids restart if an id has several prompts, and a prompt has several ids. They do not identify items.
+
+        columns : columns of ids or prompts that seem to identify the items equally well, at least one
+        """
+        first_column, *other_columns = columns
         if infer_role(first_column) == "prompt":
             return first_column
         ids = self.table[first_column].value_texts
-        for name in equal_columns:
+        for name in other_columns:
             prompts = self.table[name].value_texts
             is_prompt = infer_role(name) == "prompt" and self.table[name].is_text
-            # ids restart if some id has several prompts, and some prompt several ids
             if is_prompt and not are_determined_by(ids, prompts) and not are_determined_by(prompts, ids):
                 return name
         return first_column
 
     def find_prompt_column(self, item: str, used: set[str | None]) -> str | None:
-        """Return the column of prompts, or None.
+        """Return the column of prompts; None if there is none.
 
-        It is the first of these columns that exists:
+        The first of these columns is returned:
 
-        1. a column whose name suggests prompts, or a further column whose name suggests responses, in which each item has one
-           prompt;
-        2. a column with a name as in 1, in which items may have several prompts;
-        3. a column of prose whose name suggests no role, in which each item has one prompt, and fewer than two items have
-           the same prompt on average.
+        1. a column with a name that suggests prompts or responses, in which each item has one prompt;
+        2. a column with such a name in which items may have several prompts;
+        3. a column of prose whose name suggests no role, in which each item has one prompt, and the number of different prompts
+           is more than half of the number of items.
 
-        In 1 and 2, the column must hold at least two different texts.
+        In cases 1 and 2, the column must hold at least two different texts.
 
         item : column that identifies items
-        used : columns that have another role
+        used : columns that have another role, such as the column of responses
         """
         ids = self.table[item].value_texts
         named_columns = [name for name in self.prompt_columns if name not in used and self.table[name].is_text]

@@ -169,10 +169,9 @@ class TableColumns(dict[str, ColumnValues]):
         return self[join_names(names)].value_texts if names else [""] * self.n_rows
 
     def count_shared_cells(self, agents: Sequence[str], item: str) -> int:
-        """Count the shared cells of a table whose items would be identified by a given column.
+        """Count the cells that could be compared with the cell of another agent, if a column identified the items.
 
-        A cell is an agent and an item to which it responded. It is shared if another agent also responded to the item, so
-        that the two responses could be compared.
+        A cell is an agent and an item to which it responded. It is shared if another agent responded to the same item.
 
         Rows without an agent or an item are ignored. The number is 0 if the column seems to hold categories, such as subjects,
         instead of items. This is assumed in two cases:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from youden.data.importers.foreign_files import import_error
-from youden.data.importers.table_header import Note, Records, Rows, count_cells, find_rows_below_header
+from youden.data.importers.table_header import AddNote, Records, Rows, count_cells, find_rows_below_header
 from youden.decompression import UnpackLimit
 from youden.errors import InputError
 from youden.text.regular_files import check_regular
@@ -31,50 +31,51 @@ _MAX_MATCH_BYTES = 9_000
 """Maximum length of the XML of a cell with a formula, or of a range of merged cells."""
 
 
-def read_excel_sheets(file: Path, note: Note) -> Iterator[tuple[str, Rows]]:
-    """Read the first sheet of an Excel file, and the sheets with similar columns.
+def read_excel_sheets(file: Path, add_note: AddNote) -> Iterator[tuple[str, Rows]]:
+    """Read the first sheet of an Excel file, and all other sheets that have similar columns.
 
     The columns of a sheet are similar if all of them are in the first sheet, or if they include all columns of the first
-    sheet. Hidden sheets are skipped, and so are sheets with fewer than two rows of several cells.
+    sheet. Hidden sheets, and sheets with fewer than two rows of several cells, are skipped.
 
     file : Excel file (.xlsx or .xlsm)
-    note : function that is called with each assumption about the file, and its location
+    add_note : function that is called with each assumption about the file, and its location
 
-    Yields the title of each sheet, and the location and the values by column of each row.
+    Yields the title of each sheet, and its rows: the location and the values by column of each row.
 
     Raises: ImportFormatError [import-format] if the file cannot be read; [import-empty] if a sheet has a header and no rows.
     """
     first_header: set[str] | None = None
-    for title, records in _read_sheets(file, note):
+    for title, records in _read_sheets(file, add_note):
         n_rows_of_several_cells = sum(count_cells(record) > 1 for _, record in records)
         if n_rows_of_several_cells < 2:
             continue
-        rows = find_rows_below_header(records, file, note, ragged=True)
+        rows = find_rows_below_header(records, file, add_note, ragged=True)
         _, first_row = rows[0]
         header = set(first_row)
         if first_header is None:
             first_header = header
-        if header <= first_header or header >= first_header:
+        has_similar_columns = header <= first_header or header >= first_header
+        if has_similar_columns:
             yield title, rows
         else:
-            note(SHEETS_NOT_READ, repr(title))
+            add_note(SHEETS_NOT_READ, repr(title))
 
 
-def _read_sheet(book: Any, sheet: Any, file: Path, note: Note) -> Records:
+def _read_sheet(book: Any, sheet: Any, file: Path, add_note: AddNote) -> Records:
     """Read the rows of a sheet, with merged cells filled."""
     with book._archive.open(sheet._worksheet_path) as source:
         merged, formulas = _scan_sheet(source)
     location = f"{file.name}, sheet {sheet.title}"
     if formulas:
         count = format_count(len(formulas), "formula")
-        note(f"{count} without a value read as empty; open the file in a spreadsheet program and save it", location)
+        add_note(f"{count} without a value read as empty; open the file in a spreadsheet program and save it", location)
 
     sheet.reset_dimensions()  # the size that the file states may be wrong
     rows = sheet.iter_rows(values_only=True)
     return _collapse_blank_rows(_fill_merged_cells(rows, merged, location))
 
 
-def _read_sheets(file: Path, note: Note) -> Iterator[tuple[str, Records]]:
+def _read_sheets(file: Path, add_note: AddNote) -> Iterator[tuple[str, Records]]:
     """Yield the title and the rows of each sheet that is not hidden, with merged cells filled.
 
     Raises: ImportFormatError [import-format]; InputError [unpacked-too-large].
@@ -89,9 +90,9 @@ def _read_sheets(file: Path, note: Note) -> Iterator[tuple[str, Records]]:
         with closing(openpyxl.load_workbook(file, data_only=True, read_only=True)) as book:
             for sheet in book.worksheets:
                 if sheet.sheet_state == "visible":
-                    yield sheet.title, _read_sheet(book, sheet, file, note)
+                    yield sheet.title, _read_sheet(book, sheet, file, add_note)
                 else:
-                    note("hidden sheets not read", repr(sheet.title))
+                    add_note("hidden sheets not read", repr(sheet.title))
     except InputError:
         raise
     except Exception as error:  # damaged archives raise errors of many types
@@ -128,17 +129,19 @@ def _scan_sheet(source: IO[bytes]) -> tuple[dict[tuple[int, int], int], set[byte
 def _fill_merged_cells(
     rows: Iterable[Sequence[object]], merged: Mapping[tuple[int, int], int], location: str
 ) -> Iterator[tuple[str, list[Json]]]:
-    """Yield the rows, with the value of a merged range copied into the empty cells of each of its rows.
+    """Copy the value of each range of merged cells in a column into the empty cells of its rows, and yield all rows.
 
-    In a file, only the first cell of a merged range has the value. A blank row becomes a row without cells.
+    In an Excel file, only the first cell of a merged range has the value. A blank row is yielded as a row without cells.
 
+    rows : values of the cells of each row of a sheet
     merged : last row of each merged range, by its first row and its column, numbered from 1
     location : file and sheet, for error messages
+
+    Yields the location and the cells of each row.
     """
     columns = {column for _, column in merged}
-    # last row and value of the merged range that began last, by column
-    last_row_by_column: dict[int, int] = {}
-    value_by_column: dict[int, Json] = {}
+    last_row_by_column: dict[int, int] = {}  # last row of the latest merged range in each column
+    value_by_column: dict[int, Json] = {}  # value of this range
     for row_number, values in enumerate(rows, 1):
         record = [_convert_cell(value) for value in values]
         is_blank = count_cells(record) == 0

@@ -145,25 +145,29 @@ def read_inspect(paths: Sequence[Path], /, *, columns: Mapping[str, str], text: 
 
 def _name_agents(models: Sequence[Json], tasks: Sequence[str], paths: Sequence[Path]) -> list[str]:
     """Name the agent of each run after its model, with a part of the path if several runs have the same model and task."""
-    runs = [f"{model}\0{task}" for model, task in zip(models, tasks, strict=True)]
-    names = disambiguate_names(runs, paths)
+    # the runs of different tasks must not be distinguished, so that the task is a part of the name for now
+    models_and_tasks = [f"{model}\0{task}" for model, task in zip(models, tasks, strict=True)]
+    names = disambiguate_names(models_and_tasks, paths)
     return [name.replace(f"\0{task}", "") for name, task in zip(names, tasks, strict=True)]
 
 
 def _name_agents_by_arguments(logs: Sequence[_Log], names: Sequence[str]) -> list[str]:
-    """Rename the agents of logs with the same model and task after an argument whose values all differ between these logs.
+    """Name the agents of logs with the same model and task by an argument that has a different value in each of these logs.
 
-    logs, names : logs, and the name of the agent of each, which stays if there is no such argument
+    For example, two logs of a model become "gpt (version=v1)" and "gpt (version=v2)".
+
+    logs : logs of Inspect
+    names : name of the agent of each log, which is kept if there is no such argument
     """
-    renamed = list(names)
-    for run in {(log.model, log.task) for log in logs}:
-        positions = [position for position, log in enumerate(logs) if (log.model, log.task) == run]
+    new_names = list(names)
+    for model, task in {(log.model, log.task) for log in logs}:
+        positions = [position for position, log in enumerate(logs) if (log.model, log.task) == (model, task)]
         argument = _find_distinguishing_argument([logs[position].arguments for position in positions])
         if argument is not None and len(positions) > 1:
             for position in positions:
-                log = logs[position]
-                renamed[position] = f"{log.model} ({argument}={log.arguments[argument]})"
-    return renamed
+                value = logs[position].arguments[argument]
+                new_names[position] = f"{model} ({argument}={value})"
+    return new_names
 
 
 def _find_distinguishing_argument(arguments: Sequence[Mapping[str, Json]]) -> str | None:
@@ -345,14 +349,12 @@ def _format_steps(sample: Mapping[str, Json]) -> Iterator[str]:
 def _format_message(message: Json, attachments: Json) -> Iterator[str]:
     """Format one message of a sample, and the tool calls in it, as lines of a transcript.
 
-    The line of a message has its role before its text, as in "assistant: Done". A message of a tool has the word "result"
-    instead of the role. It contains the result of a call or, if it has no text, the error message of the tool.
+    The line of a message has the role and the text of its author, as in "assistant: Done". The result of a tool is written as
+    "result: 7"; if the tool failed, the line has its error message. A message without a text has no line, unless it is from a
+    tool. Each tool call has a line after the message.
 
     message : message with a role such as "assistant" or "tool", as Inspect stores it
     attachments : long texts of the sample by id, to which a message may refer
-
-    Yields first the line of the message, and then one line per tool call. If a message has no text and is not from a tool,
-    only the lines of its calls are yielded.
     """
     role = get_nested(message, "role")
     text = _get_text_or_attachment(message, attachments)
@@ -541,7 +543,7 @@ def _find_model(samples: Path) -> str:
 
 
 def _make_item_id(number: Json, task: str | None) -> Json:
-    """Return the number of a document as an item id, with the task before it unless `task` is None."""
+    """Return the number of a document as an item id, preceded by the task if there is one, such as "gsm8k/7"."""
     if task is None or number is None:
         return number
     return f"{task}/{number}"

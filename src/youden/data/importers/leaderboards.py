@@ -105,21 +105,19 @@ def _get_generator(row: Mapping[str, Json]) -> str | None:
 
 
 def _name_agents_of_files(generators_by_file: Mapping[Path, set[str | None]]) -> dict[Path, str]:
-    """Name the agent of each file that contains the outputs of one agent only.
+    """Name the agents of all files that contain the outputs of one agent only.
 
-    The names depend on the folders of the files. If two files share a folder, the agents are named after the generators
-    (`_name_agents_by_generator`). If all folders are different, the agents are named after the folders. In this
-    case, two kinds of files contain the outputs of one agent:
+    If two files share a folder, the agents are named after the generators (`_name_agents_by_generator`). Otherwise, they are
+    named after the folders of their files. The file of one agent is then recognized in two ways:
 
-    - A file whose folder is in a folder `results`, as in the leaderboard.
-    - A file whose rows all have the same generator. This does not apply to a single file: its agents keep the names of their
-      generators, because no other file has to be distinguished from it.
+    - Its folder is in a folder `results`, as in the leaderboard.
+    - All of its rows have the same generator, and there are several files. The agent of a single file keeps the name of its
+      generator, because no other file has to be distinguished from it.
 
     generators_by_file : generators (models that wrote the outputs) in the rows of each file; None for rows that name no
         generator
 
-    Returns the name of the agent by file. If a file is not in the dictionary, each of its rows belongs to the agent that the
-    generator of the row names.
+    Returns the name of the agent by file. The rows of other files belong to the agents that their generators name.
     """
     files = list(generators_by_file)
     folders = [file.resolve().parent for file in files]

@@ -31,13 +31,15 @@ _ROLE_KEYS = ("role", "message.role")
 
 
 def flatten(row: Mapping[str, Json], prefix: str = "", depth: int = MAX_DEPTH) -> dict[str, Json]:
-    """Flatten a row with nested objects into columns named by their paths, and convert conversations to texts.
+    """Flatten a row with nested objects into columns named by their paths, and replace conversations by texts.
 
-    A conversation is a list of messages, or a text that contains one as JSON. It is replaced by the text of its last message,
-    and a list of one text by this text (`unwrap_text`). However, some data sets store a whole conversation in a column with a
-    usual name of prompts, such as "prompt". If this conversation ends with a response, it becomes two columns: "prompt" with
-    the last question, and "prompt[-1].content" with the response (`LAST_ANSWER`).
+    A conversation is a list of messages, or a text that contains one as JSON. It is replaced by the text of its last message. A
+    list of one text is replaced by this text (`unwrap_text`).
 
+    Some data sets store a whole conversation in a column with a usual name of prompts, such as "prompt". If the conversation ends
+    with a response, it becomes two columns: "prompt" with the last question, and "prompt[-1].content" with the response.
+
+    row : values by column
     prefix : text put before each path, such as "outer."
     depth : number of levels to flatten. Objects that are nested more deeply, empty objects and lists remain values
 
@@ -68,18 +70,22 @@ def _ends_with_response(value: Json) -> bool:
 def _with_standard_keys(value: Json) -> Json:
     """Rename the keys of messages of ShareGPT (from, value) and Ragas (type, content) to role and content.
 
+    A value that is not a list of such messages is returned unchanged.
+
     >>> _with_standard_keys([{"from": "human", "value": "Why?"}])
     [{'role': 'human', 'content': 'Why?'}]
     """
-    messages = value if isinstance(value, list) else []
+    if not isinstance(value, list):
+        return value
     for role_key, content_key in (("from", "value"), ("type", "content")):
-        renamed: list[Json] = []
-        for message in messages:
+        messages: list[Json] = []
+        for message in value:
             role, content = get_nested(message, role_key), get_nested(message, content_key)
             if role in _ROLES and isinstance(content, str):
-                renamed.append({"role": role, "content": content})
-        if renamed and len(renamed) == len(messages):
-            return renamed
+                messages.append({"role": role, "content": content})
+        are_all_messages = len(messages) == len(value) > 0
+        if are_all_messages:
+            return messages
     return value
 
 
@@ -93,12 +99,12 @@ def _extract_last_question(conversation: Json) -> str | None:
 
 
 def unwrap_text(value: Json) -> Json:
-    """Return the text that a value of a column contains in a known structure, or else the value unchanged.
+    """Return the text inside a value of a known structure; a value of another structure is returned unchanged.
 
-    The structures are:
+    The known structures are:
 
     - a list of one text;
-    - a conversation (a list of messages), whose last message is the text;
+    - a conversation (a list of messages): the text of its last message;
     - a list of the parts of one message;
     - a text that encodes a conversation, a message, or a reply of a chat API as JSON.
 
@@ -238,18 +244,16 @@ def extract_rows(value: Json, location: Path | str = "") -> list[dict[str, Json]
     data = value.get("data")
     if isinstance(column_names, list) and isinstance(data, list) and all(isinstance(row, list) for row in data):
         return [dict(zip(map(str, column_names), row, strict=False)) for row in data if isinstance(row, list)]
-    return _extract_from_object(value, location)
+    return _extract_rows_of_object(value, location)
 
 
-def _extract_from_object(content: Mapping[str, Json], location: Path | str) -> list[dict[str, Json]]:
+def _extract_rows_of_object(content: Mapping[str, Json], location: Path | str) -> list[dict[str, Json]]:
     """Extract the rows from the values of a JSON object.
 
-    - If no value is a list, the rows come from the inner objects (`_extract_from_objects`). If there are none, the object is a
-      row if it has a response and an id or a prompt.
+    - If no value is a list, the rows come from the inner objects (`_extract_rows_of_objects`). If there are none, the object is
+      a row if it has a response and an id or a prompt.
     - If no list contains objects, the lists are the columns of one table.
-    - Otherwise, each list of objects is a table. If some of the tables have responses, only the tables with responses are used.
-      If there are several tables, the key of a table is the name of its agent. The agent of a single table may be named by
-      another value of the JSON object.
+    - Otherwise, each list of objects is a table (`_choose_tables`).
 
     location : file, for error messages
     """
@@ -258,12 +262,21 @@ def _extract_from_object(content: Mapping[str, Json], location: Path | str) -> l
         objects = {key: value for key, value in content.items() if isinstance(value, dict) and value}
         if not objects and _has_text(content) and any(infer_role(key) in ("item", "prompt") for key in content):
             return [dict(content)]
-        return _extract_from_objects(objects, location)
+        return _extract_rows_of_objects(objects, location)
 
     tables = {key: extract_rows(value) for key, value in lists.items() if is_list_of_objects(value)}
-    if not tables:
-        return _extract_from_columns(lists, location)
+    return _choose_tables(tables, content) if tables else _extract_rows_of_columns(lists, location)
 
+
+def _choose_tables(tables: Mapping[str, list[dict[str, Json]]], content: Mapping[str, Json]) -> list[dict[str, Json]]:
+    """Return the rows of the tables that have responses, or of all tables if none has.
+
+    If there are several tables, the key of a table is the name of its agent. The agent of a single table may be named by another
+    value of the JSON object, such as "model".
+
+    tables : rows of each table by its key in the JSON object
+    content : the JSON object that contains the tables
+    """
     tables_with_text = {key: rows for key, rows in tables.items() if _has_text(rows[0])}
     used_tables = tables_with_text or tables
     if len(used_tables) > 1:
@@ -281,7 +294,7 @@ def _join_tables(tables: Mapping[str, list[dict[str, Json]]]) -> list[dict[str, 
     return [{"agent": name, **row} for name, rows in tables.items() for row in rows]
 
 
-def _extract_from_columns(columns: Mapping[str, list[Json]], location: Path | str) -> list[dict[str, Json]]:
+def _extract_rows_of_columns(columns: Mapping[str, list[Json]], location: Path | str) -> list[dict[str, Json]]:
     """Convert the columns of a table, which are lists of values, to rows.
 
     location : file, for error messages
@@ -300,7 +313,7 @@ def _extract_from_columns(columns: Mapping[str, list[Json]], location: Path | st
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
-def _extract_from_objects(objects: Mapping[str, dict[str, Json]], location: Path | str) -> list[dict[str, Json]]:
+def _extract_rows_of_objects(objects: Mapping[str, dict[str, Json]], location: Path | str) -> list[dict[str, Json]]:
     """Extract the rows from a JSON object whose values are objects.
 
     The inner objects may be of four kinds, which are tried in this order:
@@ -323,7 +336,7 @@ def _extract_from_objects(objects: Mapping[str, dict[str, Json]], location: Path
     if not are_tables and _are_records(objects):
         return [{"id": key, **record} for key, record in objects.items()]
     if all(isinstance(value, str | None) for inner in objects.values() for value in inner.values()):
-        return _extract_from_texts(objects)
+        return _extract_rows_of_texts(objects)
 
     tables = {name: extract_rows(table, location) for name, table in objects.items()}
     filled_tables = {name: rows for name, rows in tables.items() if rows}
@@ -358,7 +371,7 @@ def _is_table_of_records(table: Mapping[str, Json]) -> bool:
     return len(table) > 1 and all(isinstance(value, dict) and _has_text(value) for value in table.values())
 
 
-def _extract_from_texts(texts: Mapping[str, dict[str, Json]]) -> list[dict[str, Json]]:
+def _extract_rows_of_texts(texts: Mapping[str, dict[str, Json]]) -> list[dict[str, Json]]:
     """Extract one row per text, with the columns `agent`, `item` and `text`.
 
     texts : {agent: {item: text}} or {item: {agent: text}}. The inner keys are the agents if there are fewer inner keys than outer

@@ -145,7 +145,8 @@ class PoolBuilder:
         """Add one response, or a list of responses, which are repeats.
 
         A text of spaces becomes an empty text. A response that cannot be used is counted by its reason. A response is compared
-        with the earlier response of the agent to the item that has the same `repeat` or, without a `repeat`, with the first one.
+        with the earlier response of the agent to the item that has the same `repeat` or, without a `repeat`, with the first
+        one.
 
         The response counts as left out in these cases:
 
@@ -230,9 +231,10 @@ class PoolBuilder:
         if not text and repeat_label is None and texts_by_label:
             self.count_left_out(EMPTY_NEXT_TO_RESPONSE, location)
             return False
-        if texts_by_label == {None: ""}:  # an earlier empty response without a label gives way to this response
+        if texts_by_label == {None: ""}:  # this response replaces an earlier empty one without a label
             texts_by_label.clear()
             self.count_left_out(EMPTY_NEXT_TO_RESPONSE, location)
+
         earlier_text = texts_by_label.get(repeat_label)
         if repeat_label is None:  # a response without a label is compared with the first one
             earlier_text = next(iter(texts_by_label.values()), None)
@@ -344,11 +346,12 @@ class PoolBuilder:
             yield f"imported {responses} with a prompt other than the first one of the item {first}"
 
     def _describe_repeats(self) -> list[str]:
-        """Describe how many responses are repeats in one sentence; empty if there are none."""
-        n_repeats = sorted(len(texts) for texts in self._responses.values() if len(texts) > 1)
+        """Describe in one sentence how many responses are repeats of an agent to an item; empty if there are none."""
+        n_repeats = [len(texts) for texts in self._responses.values() if len(texts) > 1]
         if not n_repeats:
             return []
-        per_cell = " to ".join(map(str, dict.fromkeys([n_repeats[0], n_repeats[-1]])))
+        smallest, largest = min(n_repeats), max(n_repeats)
+        per_cell = str(smallest) if smallest == largest else f"{smallest} to {largest}"
         return [f"{sum(n_repeats):,} responses are repeats, all kept: {per_cell} of one agent to one item"]
 
     def _describe_dropped(self) -> Iterator[str]:
@@ -360,10 +363,10 @@ class PoolBuilder:
             yield f"{n_responses:,} {reason} ({counts_by_agent}; first: {self._first_locations[reason]})"
 
     def _resolve_spelling_variants(self, kind: Literal["agent", "item"], ids: dict[str, str | None]) -> Iterator[str]:
-        """Merge the ids of agents, or of items, that differ only by spaces or case, unless they belong to different ones.
+        """Merge the ids of agents, or of items, that differ only by spaces or case, if they may belong to one agent or item.
 
-        Ids belong to different agents if two of the agents responded to the same item, and to different items if an agent
-        responded to two of the items. If ids are merged, the first spelling replaces all others in `_responses` and in `ids`.
+        Two ids belong to different agents if both agents responded to the same item. Two ids belong to different items if an
+        agent responded to both items.
 
         kind : whether the ids are those of agents or of items
         ids : `_groups` or `_item_prompts`, whose keys are all ids of this kind; changed in place
@@ -380,8 +383,13 @@ class PoolBuilder:
             are_different = len(set(merged_cells.values())) < len(merged_cells)
             if are_different:
                 yield f"The {kind}s {names} differ only by spaces or case, and were imported as different {kind}s"
-                continue
-            if not self.merges:
+            elif self.merges:
+                self.add_note(f"{names} are treated as one {kind}: they differ only by spaces or case")
+                for cell, merged_cell in merged_cells.items():
+                    self._responses[merged_cell] = self._responses.pop(cell)
+                for variant in spellings[1:]:
+                    del ids[variant]
+            else:
                 raise ImportFormatError(
                     f"The {kind}s {names} differ only by spaces or case, and no {opposite_kind} has responses under two of them. "
                     f"If they are one {kind}, set one spelling in the files; if they are several, set another name for one of "
@@ -389,22 +397,18 @@ class PoolBuilder:
                     slug="import-alike",
                 )
 
-            self.add_note(f"{names} are treated as one {kind}: they differ only by spaces or case")
-            for cell, merged_cell in merged_cells.items():
-                self._responses[merged_cell] = self._responses.pop(cell)
-            for variant in spellings[1:]:
-                del ids[variant]
-
     def _map_to_merged_cells(
         self, kind: Literal["agent", "item"], ids_to_merge: Sequence[str]
     ) -> dict[tuple[str, str], tuple[str, str]]:
-        """Return a dictionary: cell → cell after several ids are merged. A cell is the id of an agent and the id of an item.
+        """Return the new cell of each cell whose agent or item gets another id when several ids are merged.
 
-        Only the cells with one of these ids are included. Several cells become the same cell if one agent responded to several of
-        the merged items, or several of the merged agents to one item.
+        A cell is the id of an agent and the id of an item. Two cells get the same new cell if an agent responded to two of the
+        merged items, or if two of the merged agents responded to the same item.
 
         kind : whether the ids are those of agents or of items
         ids_to_merge : at least two ids; the first one replaces the others
+
+        Returns a dictionary: cell → new cell, only for cells with one of the ids.
         """
         merged_id = ids_to_merge[0]
         merged_cells = {}
@@ -469,9 +473,8 @@ class PromptItemIds:
     def get_id(self, agent: str, prompt: str, text: object = None, *, repeat: object = None) -> str:
         """Return the id of the item to which a response belongs. All agents share the items of a prompt.
 
-        Usually, a prompt has one item. If an agent has several different texts for a prompt with the same `repeat`, its first
-        text belongs to the first item of the prompt, its second text to the second item, and so on. Equal texts of the agent
-        belong to the same item.
+        Usually, a prompt has one item. If an agent has several different responses to a prompt with the same `repeat`, its
+        first response belongs to the first item of the prompt, its second response to a second item, and so on.
 
         agent : id of the agent
         prompt : prompt of the item

@@ -24,7 +24,7 @@ from youden.data.importers.foreign_files import find_unique_suffixes
 from youden.data.importers.nested_rows import flatten, is_list_of_objects, split_into_rows
 from youden.data.importers.response_columns import ColumnPath, detect_known_layout
 from youden.data.importers.table_files import SPREADSHEETS
-from youden.data.importers.table_header import Note, Rows, fill_down
+from youden.data.importers.table_header import AddNote, Rows, fill_down
 from youden.text.sentences import format_count
 from youden.types.pool import Json
 
@@ -109,7 +109,7 @@ class SourceTable(NamedTuple):
         return None
 
 
-def prepare_table(file: Path, name: str, rows: Rows, columns: Mapping[str, str], note: Note) -> SourceTable:
+def prepare_table(file: Path, name: str, rows: Rows, columns: Mapping[str, str], add_note: AddNote) -> SourceTable:
     """Make a table whose rows contain no nested objects.
 
     - The values of a nested object become columns that are named by their paths, for example `input.question`. A list stays one
@@ -124,7 +124,7 @@ def prepare_table(file: Path, name: str, rows: Rows, columns: Mapping[str, str],
     name : name of the file or sheet
     rows : location and values of each row, as the file has them; at least one
     columns : columns by role that the user named
-    note : function that is called with each assumption about the table and the location to which it applies
+    add_note : function that is called with each assumption about the table and the location to which it applies
 
     Returns the table with its flat rows.
     """
@@ -135,14 +135,14 @@ def prepare_table(file: Path, name: str, rows: Rows, columns: Mapping[str, str],
     flat_rows = [(location, flatten(row) | _get_named_values(row, columns)) for location, row in rows]
     rows_without_header = _move_header_into_rows(flat_rows)
     is_log = len(rows_without_header) < len(flat_rows)
-    response_rows = _drop_rows_without_responses(rows_without_header, is_log=is_log, note=note)
+    response_rows = _drop_rows_without_responses(rows_without_header, is_log=is_log, add_note=add_note)
 
     table = SourceTable(file, name, response_rows, first_row)
     if file.suffix.lower() in SPREADSHEETS:
         # people often write a value only into the first of several rows to which it applies
         for column in table.columns:
             if infer_role(column) in ("agent", "item", "prompt"):
-                fill_down(table.rows, column, note)
+                fill_down(table.rows, column, add_note)
     if table.find_layout(columns) is not None:
         return table
     return _find_table_of_elements(table, columns) or table
@@ -202,14 +202,14 @@ def _move_header_into_rows(rows: Rows) -> Rows:
     return [(location, {**agents, **row}) for location, row in other_rows]
 
 
-def _drop_rows_without_responses(rows: Rows, *, is_log: bool, note: Note) -> Rows:
-    """Remove the rows that record something other than responses, such as the ratings of a grader in a log.
+def _drop_rows_without_responses(rows: Rows, *, is_log: bool, add_note: AddNote) -> Rows:
+    """Remove the rows of a log that record something other than responses, such as the ratings of a grader.
 
-    A column whose name ends with "type" or "kind" may state what a row records. Rows without a model are removed if all their
-    kinds differ from the kinds of rows with a model. In a log with a header, the same rule applies to rows without a prompt.
+    A column whose name ends with "type" or "kind" may state what a row records. Rows without a model are removed if no row with
+    a model is of the same kind. If the rows are from a log with a header, rows without a prompt are removed by the same rule.
 
     is_log : whether the rows are from a log with a header
-    note : function that is called with a note and its location if rows are removed
+    add_note : function that is called with a note and its location if rows are removed
     """
     columns = list(dict.fromkeys(name for _, row in rows for name in row))
     required_columns = [name for name in columns if is_agent_name(name) or (is_log and infer_role(name) == "prompt")]
@@ -221,13 +221,13 @@ def _drop_rows_without_responses(rows: Rows, *, is_log: bool, note: Note) -> Row
         if complete_kinds and incomplete_kinds and complete_kinds.isdisjoint(incomplete_kinds):
             first_location, _ = rows[0]
             kinds = ", ".join(sorted(incomplete_kinds))
-            note(f"rows not read: {kind_column!r} is {kinds}, and {required_column!r} is empty", first_location)
+            add_note(f"rows not read: {kind_column!r} is {kinds}, and {required_column!r} is empty", first_location)
             return complete_rows
     return rows
 
 
 def split_by_responses(
-    path: Path, tables: Sequence[SourceTable], columns: Mapping[str, str], note: Note
+    path: Path, tables: Sequence[SourceTable], columns: Mapping[str, str], add_note: AddNote
 ) -> tuple[list[SourceTable], list[SourceTable]]:
     """Split tables into those from which responses are read and all others, such as configurations, scores and prompts.
 
@@ -243,7 +243,7 @@ def split_by_responses(
 
     path : file or folder that the user named
     columns : column by role, as named by the user
-    note : function that is called with the number of the tables without responses, and an empty location
+    add_note : function that is called with the number of the tables without responses, and an empty location
 
     Returns the tables from which responses are read, and the others, both in the given order.
     """
@@ -257,7 +257,9 @@ def split_by_responses(
     if without_responses:
         file_names = ", ".join(repr(table.file.name) for table in without_responses[:3])
         ellipsis = " …" if len(without_responses) > 3 else ""
-        note(f"{format_count(len(without_responses), 'table')} without responses not read ({file_names}{ellipsis})", "")
+        add_note(
+            f"{format_count(len(without_responses), 'table')} without responses not read ({file_names}{ellipsis})", ""
+        )
     return with_responses, without_responses
 
 
@@ -270,11 +272,11 @@ def _is_in_response_folder(table: SourceTable, path: Path) -> bool:
 
 
 def add_location_columns(tables: Sequence[SourceTable]) -> tuple[str, ...]:
-    """Add columns with the location of each table to its rows, and return the names of these columns.
+    """Add columns that state the folder and the file of each row to tables, and return the names of these columns.
 
-    There are up to two columns: `FILE` and, if several folders contain files of the same names, `FOLDER`. If files have
-    several sheets, `FILE` has the names of the sheets. A column is not added if all tables have the same value, and a single
-    table gets no column. Times in names of files and folders are ignored.
+    There are up to two columns: `FILE` and, if several folders contain files of the same names, `FOLDER`. If files have several
+    sheets, `FILE` has the names of the sheets. A column is added only if its values differ between the tables. Times in names
+    of files and folders are ignored.
 
     If all names number runs or seeds, the column of repeats `FILE_NUMBER` is added, too (`_add_repeat_numbers`). It is not
     among the returned names.
@@ -309,28 +311,29 @@ def _set_column(tables: Sequence[SourceTable], column: str, values: Sequence[str
 def _compute_location_columns(paths: Sequence[Path]) -> dict[str, list[str]]:
     """Compute one or two columns of short texts that identify the file of each table.
 
-    The folder or the file may name the agent. If several folders contain files of the same names, as gpt/maths.csv and
-    llama/maths.csv, the column `FOLDER` distinguishes the folders ("gpt" and "llama"), and `FILE` has the names of the files
-    without suffix ("maths"). Otherwise, the only column is `FILE`: it has "gpt" and "llama" for answers/gpt.csv and
-    answers/llama.csv. If the names of files recur, it also has the last folders (`find_unique_suffixes`).
-
-    If there are two columns, times in the names of files are ignored, and so are folders whose name is only a time.
+    - If several folders contain files of the same names, as gpt/maths.csv and llama/maths.csv, there are two columns: `FOLDER`
+      distinguishes the folders ("gpt" and "llama"), and `FILE` has the names of the files without suffix ("maths"). Times in
+      the names of files are ignored, and so are folders whose name is only a time.
+    - Otherwise, the only column is `FILE`: it has "gpt" and "llama" for answers/gpt.csv and answers/llama.csv. If the names of
+      files recur, it also has the last folders (`find_unique_suffixes`).
 
     paths : path of each file, without its suffix
 
     Returns a dictionary: name of the column → one value per file.
     """
     names = [_TIME.sub("", path.name) for path in paths]
-    folders = []
-    for path in paths:
-        named_folders = (folder for folder in path.parents if _TIME.sub("", folder.name))
-        folders.append(next(named_folders, path.parent))  # the innermost folder whose name is not only a time
-
+    folders = [_find_named_folder(path) for path in paths]
     n_files = len(set(paths))
     has_repeated_names = len(set(names)) < n_files
     if has_repeated_names and len(set(zip(folders, names, strict=True))) == n_files:
         return {FOLDER: find_unique_suffixes(folders), FILE: names}
     return {FILE: find_unique_suffixes(paths)}
+
+
+def _find_named_folder(path: Path) -> Path:
+    """Return the innermost folder of a path whose name is not only a time; the innermost folder if there is none."""
+    named_folders = (folder for folder in path.parents if _TIME.sub("", folder.name))
+    return next(named_folders, path.parent)
 
 
 def _add_repeat_numbers(tables: Sequence[SourceTable]) -> list[Path]:
@@ -366,11 +369,11 @@ def _remove_number(path: Path) -> Path:
     return path.with_name(_NUMBER.sub("", path.name) or "run") if path.name else path
 
 
-def with_prompts(roles: Roles, rows: Sequence[dict[str, Json]], other_tables: Sequence[SourceTable]) -> Roles:
-    """Return roles with a column of prompts from another table, and add this column to `rows`.
+def add_prompts(roles: Roles, rows: Sequence[dict[str, Json]], other_tables: Sequence[SourceTable]) -> Roles:
+    """Add the prompts of another table to `rows`, and return the roles with the added column as the column of prompts.
 
-    The first table with a prompt for at least one of the items is used. Items without a prompt in this table get None. The
-    roles are returned unchanged if they already have prompts, if the items have no ids, or if no table has their prompts.
+    The first table with a prompt for at least one of the items is used. Items without a prompt in this table get None. Nothing
+    is changed if the roles already have prompts, if the items have no ids, or if no table has their prompts.
 
     roles : roles of the columns of `rows`
     rows : rows of the tables with responses, changed in place

@@ -46,12 +46,14 @@ class ColumnPath:
 
     @classmethod
     def parse(cls, text: str, columns: Collection[str]) -> ColumnPath | None:
-        """Parse a path such as `choices[].text`, the name of a column, or names of columns joined by +.
+        """Parse the name of a column, names of columns joined by +, or a path such as `choices[].text`.
 
-        If the text is the name of a column, it is not parsed in another way, even if it contains + or []. All names joined by +
-        must be among `columns`, the names of the columns of the table.
+        A text that is the name of a column is read as this name, even if it contains + or [].
 
-        Returns None if the text cannot be parsed, contains more than one list (`[]`), or does not start with one of `columns`.
+        text : text to parse. A path may contain one list, written as `[]`, and starts with the name of a column.
+        columns : names of the columns of the table
+
+        Returns None if the text is none of these.
         """
         names = (text,) if text in columns else split_composite(text, columns)
         if names:
@@ -63,8 +65,10 @@ class ColumnPath:
             return None
         if "" not in steps:
             return cls((tuple(steps),))
-        n_steps_to_list = steps.index("")
-        return cls((tuple(steps[:n_steps_to_list]),), tuple(steps[n_steps_to_list + 1 :]))
+        list_position = steps.index("")
+        steps_to_list = tuple(steps[:list_position])
+        element_steps = tuple(steps[list_position + 1 :])
+        return cls((steps_to_list,), element_steps)
 
     def get_value(self, row: Mapping[str, Json]) -> Json:
         """Return the value to which the path leads, or the whole list `choices` for `choices[].text`; None if it does not exist.
@@ -358,9 +362,9 @@ class ResponseReader:
     def _add_cleaned_response(self, values: dict[str, Json], location: str, *, is_listed: bool) -> None:
         """Clean the values of one response, number it among its repeats, and add it to the pool.
 
-        In ids, several consecutive spaces become one. A response that is not a text becomes a text. Errors of spreadsheets
-        are not responses. Without a column of repeats, and unless rows are numbered in their order, different responses of an
-        agent to an item are repeats.
+        Several consecutive spaces in an id become one. A response that is not a text is converted to JSON. A response is not
+        added if it is an error of the spreadsheet. If no column has repeats and rows are not numbered in their order, different
+        responses of an agent to an item are repeats.
 
         values : value of each role in the row
         location : file and row, for messages

@@ -127,10 +127,10 @@ def _with_repeat_column(roles: Roles, table: TableColumns) -> Roles:
 
 
 def has_repeats_in_rows(roles: Roles, rows: Sequence[Row]) -> bool:
-    """Return whether the rows of an agent and an item are repeats, although no column numbers them.
+    """Return whether several rows of an agent and an item are repeats, although no column numbers them.
 
-    This is assumed if at least half of the cells (an agent and an item) have several rows, and at least one cell has different
-    responses. Equal responses of a cell are then kept. Otherwise, they may be copies of one row.
+    They are repeats if at least half of the cells (pairs of an agent and an item) have several rows, and at least one cell has
+    different responses. Equal responses of a cell are then kept. Otherwise, several rows may be copies of one row.
     """
     item = roles.columns.get("item", roles.columns.get("prompt"))
     text_columns = roles.agent_columns or (roles.columns["text"],)
@@ -190,14 +190,14 @@ class _Responses:
         return [values[row] for row in self._rows]
 
     def have_unique_ids(self, *, prompts_decide: bool) -> bool:
-        """Return whether each id belongs to one item.
+        """Return whether each id belongs to one item, so that the ids need not be combined with another column.
 
-        One of two conditions must hold:
+        This is the case in either of two cases:
 
         - The table has prompts, and the rows of an agent with the same id have the same prompt.
         - The rows of an agent with the same id and repeat have the same response.
 
-        prompts_decide : whether only the first condition counts in a table with prompts
+        prompts_decide : whether the second case is ignored if the table has prompts
         """
         if self.has_prompts:
             rows = [row for row in zip(self.agents, self.ids, self.prompts, strict=True) if row[-1] is not None]
@@ -229,7 +229,9 @@ class _Responses:
         return have_same_response and have_several_ids and self.has_shared_items(groups)
 
     def may_be_distinguished_by(self, groups: Values) -> bool:
-        """Return whether groups and ids together determine the responses of an agent, and agents have the same groups and ids.
+        """Return whether the values of a column, together with the ids, may identify the items.
+
+        Each agent must have only one response per value and id, and agents must have such items in common (`has_shared_items`).
 
         groups : value of a column in each row (n_rows,); None if missing
         """
@@ -254,14 +256,16 @@ class _Responses:
             agents_by_item[item].add(agent)
         return [len(agents_by_item[item]) for item in items]
 
-    def have_groups_as_prompts(self, prompt_column: str) -> bool:
-        """Return whether the supposed prompts are groups of items instead, such as subjects.
+    def are_prompts_groups(self, prompt_column: str) -> bool:
+        """Return whether the supposed prompts are groups of several items, such as subjects.
 
-        A group contains several items, whereas a prompt belongs to one item. Three conditions must hold:
+        Three conditions must hold:
 
         - The values of the column have no spaces, unless the name of the column suggests subjects.
         - A value occurs with at least two ids of items on average.
         - At least one agent has responses with several ids and the same value.
+
+        prompt_column : name of the column of the supposed prompts
         """
         groups = set(self.prompts) - {None}
         have_spaces = any(" " in str(group) for group in groups)
@@ -291,7 +295,7 @@ def _with_composite_item(roles: Roles, table: TableColumns, *, location: str) ->
     if responses.have_unique_ids(prompts_decide=prompts_decide):
         return roles
 
-    if responses.has_prompts and responses.have_groups_as_prompts(roles.columns["prompt"]):
+    if responses.has_prompts and responses.are_prompts_groups(roles.columns["prompt"]):
         # without the role of prompts, the column becomes a candidate for the groups
         return _with_composite_item(roles.without_role("prompt"), table, location=location)
 

@@ -36,7 +36,7 @@ from youden.data.importers.foreign_files import (
     require_object,
 )
 from youden.data.importers.nested_rows import extract_rows
-from youden.data.importers.table_header import Note, Records, Row, Rows, describe_length, find_rows_below_header
+from youden.data.importers.table_header import AddNote, Records, Row, Rows, describe_length, find_rows_below_header
 from youden.data.pools.spool import format_excerpt
 from youden.data.pools.tidy_reader import allow_long_csv_fields
 from youden.decompression import iter_unpacked, open_parquet
@@ -95,7 +95,7 @@ def find_saved_splits(path: Path) -> list[Path]:
     return []
 
 
-def read_plain_frame(file: Path, note: Note) -> pd.DataFrame | None:
+def read_plain_frame(file: Path, add_note: AddNote) -> pd.DataFrame | None:
     """Read a plain CSV or TSV file by pandas, which is faster than `read_rows`.
 
     A file is plain if it meets all of these conditions:
@@ -105,7 +105,7 @@ def read_plain_frame(file: Path, note: Note) -> pd.DataFrame | None:
     - The header does not contain `guarded`, the column of youden's exports that lists guarded formulas.
 
     file : file of a table
-    note : function that is called with each assumption about the file, and its location
+    add_note : function that is called with each assumption about the file, and its location
 
     Returns the rows that `read_rows` yields, with texts as cells, and NaN for an empty cell. None if the file has another
     format, is not plain, is not valid or has no rows. In this case, call `read_rows`, which reads the file or raises an error
@@ -126,7 +126,7 @@ def read_plain_frame(file: Path, note: Note) -> pd.DataFrame | None:
         return None
 
     for assumption in assumptions:
-        note(assumption, file.name)
+        add_note(assumption, file.name)
     return frame
 
 
@@ -158,7 +158,7 @@ def iter_plain_locations(file: Path) -> Iterator[str]:
 
     file : CSV or TSV file that `read_plain_frame` reads
     """
-    text = _decode_separated_file(file, note=lambda *_: None, replaced=None, strict=False)
+    text = _decode_separated_file(file, add_note=lambda *_: None, replaced=None, strict=False)
     separator = _detect_separator(text, file)
     records = read_separated(file, separator, text=text)
     for location, record in islice(records, 1, None):
@@ -166,7 +166,7 @@ def iter_plain_locations(file: Path) -> Iterator[str]:
             yield location
 
 
-def read_tables(file: Path, note: Note, replaced: Replacements) -> Iterator[tuple[str, Rows]]:
+def read_tables(file: Path, add_note: AddNote, replaced: Replacements) -> Iterator[tuple[str, Rows]]:
     """Yield the name and the rows of each table in a file.
 
     An Excel file yields one table per sheet (`read_excel_sheets`). Any other file yields one table, which may have no rows.
@@ -174,21 +174,21 @@ def read_tables(file: Path, note: Note, replaced: Replacements) -> Iterator[tupl
     pairs of a location and a dictionary. The errors are those of `read_rows`.
 
     file : file of a table, or folder of a split that `datasets` saved
-    note : function that receives each assumption about the file, and its location
+    add_note : function that receives each assumption about the file, and its location
     replaced : counter of the values that are replaced because a pool cannot hold them
     """
     if file.suffix.lower() not in EXCEL:
         name = file.stem if file.is_file() else file.name
-        yield name, list(read_rows(file, replaced, note))
+        yield name, list(read_rows(file, replaced, add_note))
         return
 
-    sheets = list(read_excel_sheets(file, note))
+    sheets = list(read_excel_sheets(file, add_note))
     for title, rows in sheets:
         yield title if len(sheets) > 1 else file.stem, rows
 
 
 def read_rows(
-    file: Path, replaced: Replacements | None = None, note: Note = lambda *_: None, *, strict: bool = False
+    file: Path, replaced: Replacements | None = None, add_note: AddNote = lambda *_: None, *, strict: bool = False
 ) -> Iterator[tuple[str, Row]]:
     """Read the rows of a file that holds one table.
 
@@ -198,7 +198,7 @@ def read_rows(
         CSV, TSV, JSON, JSON Lines or Parquet file, or the folder that `save_to_disk` of `datasets` wrote for a split.
     replaced : Replacements, optional
         Counter of the values that are replaced because a pool cannot hold them, such as NaN.
-    note : callable, optional
+    add_note : callable, optional
         Function that is called with each assumption about the file (a sentence), and its location. Default: assumptions
         are not reported.
     strict : bool, default False
@@ -220,7 +220,7 @@ def read_rows(
     """
     match file.suffix.lower():
         case ".csv" | ".tsv" | ".tab":
-            return _read_separated_rows(file, note, replaced, strict=strict)
+            return _read_separated_rows(file, add_note, replaced, strict=strict)
         case ".jsonl" | ".ndjson":
             return read_lines(file, replaced)
         case ".json":
@@ -345,7 +345,7 @@ def read_separated(file: Path, separator: str, *, text: str) -> Iterator[tuple[s
 
 
 def _read_separated_rows(
-    file: Path, note: Note, replaced: Replacements | None, *, strict: bool
+    file: Path, add_note: AddNote, replaced: Replacements | None, *, strict: bool
 ) -> Iterator[tuple[str, Row]]:
     """Yield the location and the values of each row of a CSV or TSV file.
 
@@ -353,13 +353,13 @@ def _read_separated_rows(
     columns of a pool, or if `strict` is True; cells are then kept as they are. In other files, titles may be above the header, so
     that it is searched for, and blank cells become None.
 
-    note : function that is called with each assumption about the file, and its location
+    add_note : function that is called with each assumption about the file, and its location
     replaced : counter of the characters that are replaced because they are not valid; None to count none
     strict : whether the first line must be the header, see `read_rows`
 
     Raises: ImportFormatError if the file cannot be decoded or is not a table; see `read_rows`.
     """
-    text = _decode_separated_file(file, note, replaced, strict=strict)
+    text = _decode_separated_file(file, add_note, replaced, strict=strict)
     separator = _detect_separator(text, file)
     records = read_separated(file, separator, text=text)
 
@@ -368,16 +368,18 @@ def _read_separated_rows(
         return _read_exact_rows(file, header, records)
     lines: Records = [(location, _replace_blanks(header))]
     lines += [(location, _replace_blanks(record)) for location, record in records]
-    return iter(find_rows_below_header(lines, file, note))
+    return iter(find_rows_below_header(lines, file, add_note))
 
 
 def _decode_windows_text(file: Path) -> str | None:
-    """Return the text of a table that is not UTF-8; None if it seems not to be Windows-1252 either.
+    """Decode a table that is not UTF-8 as Windows-1252; return None if it seems to have another encoding.
 
-    Each byte that is not valid in UTF-8 is decoded as Windows-1252. Another encoding is assumed if a byte has no meaning in
-    Windows-1252, if the text has null bytes, or if most of the invalid bytes are consecutive: in European languages, accented
-    letters are mostly single. The result is also None for a table with the header of a pool, because youden writes pools in
-    UTF-8.
+    Bytes that are valid UTF-8 are decoded as UTF-8, and only the others as Windows-1252. Another encoding is assumed in these
+    cases:
+
+    - A byte has no meaning in Windows-1252, or the text has null bytes.
+    - Most of the invalid bytes are consecutive. In European languages, accented letters are mostly single.
+    - The table has the header of a pool, because youden writes pools in UTF-8.
 
     Raises: ImportFormatError [import-format] if the file is a ZIP archive.
     """
@@ -404,13 +406,13 @@ def _decode_match_as_windows(match: re.Match[str]) -> str:
     return match[0].encode("utf-8", "surrogateescape").decode("cp1252")
 
 
-def _decode_separated_file(file: Path, note: Note, replaced: Replacements | None, *, strict: bool) -> str:
+def _decode_separated_file(file: Path, add_note: AddNote, replaced: Replacements | None, *, strict: bool) -> str:
     """Read the text of a CSV or TSV file and detect its encoding.
 
     The file is read as UTF-8 or in the encoding that its byte order mark states. A file in neither encoding is read as
     Windows-1252, the encoding that Excel uses in Western Europe.
 
-    note : function that is called with each assumption about the file, and its location
+    add_note : function that is called with each assumption about the file, and its location
     replaced : counter of the characters that are replaced because they are not valid; None to count none
     strict : if True, Windows-1252 is not tried, and null bytes are accepted
 
@@ -425,7 +427,7 @@ def _decode_separated_file(file: Path, note: Note, replaced: Replacements | None
         if windows_text is None:
             raise
         text = windows_text
-        note("not UTF-8, read as Windows-1252", file.name)
+        add_note("not UTF-8, read as Windows-1252", file.name)
 
     if not strict and text.count("\0") > 0.2 * len(text):
         problem = (
@@ -469,14 +471,16 @@ def _read_exact_rows(
 def _detect_separator(text: str, file: Path) -> str:
     """Return the separator that splits most of the first 50 lines into the same number of fields, at least two.
 
-    If several separators split as many lines, the one with the most fields is returned, and the usual one before others: a
-    comma for the suffix .csv, and a tab for other suffixes.
+    If several separators split equally many lines, the one with the most fields is returned. If the numbers of fields are
+    equal, too, it is the usual separator of the file: a comma for the suffix .csv, and a tab for other suffixes.
 
     text : content of the file
     """
+    other_separators = ",;\t|"
     usual_separator = "," if file.suffix.lower() == ".csv" else "\t"
     beginning = text[:200_000]
-    return max(",;\t|", key=lambda each: (*_count_equal_splits(beginning, each), each == usual_separator))
+    # of several maxima, `max` returns the first one
+    return max(usual_separator + other_separators, key=lambda separator: _count_equal_splits(beginning, separator))
 
 
 def _count_equal_splits(text: str, separator: str) -> tuple[int, int]:

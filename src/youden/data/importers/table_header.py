@@ -15,7 +15,7 @@ from youden.text.sentences import format_count
 from youden.text.spreadsheet_cells import GUARDED, remove_guards
 from youden.types.pool import Json
 
-Note = Callable[[str, str], None]
+AddNote = Callable[[str, str], None]
 """Function that receives an assumption, as a sentence without a full stop, and its location."""
 Row = dict[str, Json]
 Rows = list[tuple[str, Row]]
@@ -49,34 +49,30 @@ def count_cells(record: Sequence[Json]) -> int:
     return len(record) - record.count(None)
 
 
-def find_rows_below_header(records: Records, file: Path, note: Note, *, ragged: bool = False) -> Rows:
+def find_rows_below_header(records: Records, file: Path, add_note: AddNote, *, ragged: bool = False) -> Rows:
     """Find the header of a table, and return the rows below it.
 
     The header is the first line with several cells that is not a title.
 
     records : location and cells of each line
     file : file of the table, for error messages
-    note : function that is called with a sentence and its location if there are lines above the header, two header lines,
+    add_note : function that is called with a sentence and its location if there are lines above the header, two header lines,
         repeated headers, lines of totals, or several columns of one name
     ragged : whether rows may be longer than the header; the additional columns get names
 
-    Returns the location and the values by column of each row; the value of a missing cell is None. The names of two header lines
-    are joined, as in "gpt answer". Empty and repeated columns, repeated headers, and lines of totals at the end are left out.
+    Returns the location and the values by column of each row; the value of a missing cell is None. The names of two header
+    lines are joined, as in "gpt answer". Empty and repeated columns, repeated headers, and lines of totals at the end are left
+    out.
 
     Raises: ImportFormatError [import-empty] if no row is below a header; [import-csv] if a row is longer than the header and
         `ragged` is False, if there are several tables below each other, or if several columns have a name that only one column
         can have, such as "prompt". Two tables next to each other have such repeated names.
     """
     below_empty_line = {location for (_, above), (location, _) in pairwise(records) if count_cells(above) == 0}
-    numbers = sorted({number for _, record in records for number, cell in enumerate(record, 1) if cell is not None})
-    lines: Records = []
-    for location, record in records:
-        if count_cells(record) > 0:
-            lines.append((location, [record[number - 1] if number <= len(record) else None for number in numbers]))
-
+    lines, numbers = _remove_empty_lines_and_columns(records)
     header_position = _find_header_position(lines, file)
     header_location, _ = lines[header_position]
-    header, body = _split_at_header(lines, header_position, file, note)
+    header, body = _split_at_header(lines, header_position, file, add_note)
     _check_no_second_table(body, below_empty_line)
     cells_by_location = dict(records)
     names = cells_by_location[header_location]
@@ -85,11 +81,24 @@ def find_rows_below_header(records: Records, file: Path, note: Note, *, ragged: 
         if not ragged and count_cells(cells[len(names) :]) > 0:
             raise import_error(location, describe_length(cells, names), slug="import-csv")
 
-    positions = _name_columns(header, [record for _, record in body], numbers, file, note)
+    positions = _name_columns(header, [record for _, record in body], numbers, file, add_note)
     return [(location, _make_row(record, positions)) for location, record in body]
 
 
-def _split_at_header(lines: Records, position: int, file: Path, note: Note) -> tuple[Sequence[Json], Records]:
+def _remove_empty_lines_and_columns(records: Records) -> tuple[Records, list[int]]:
+    """Remove the lines and columns without any value, and make all lines equally long.
+
+    Returns the location and the cells of each remaining line, and the number of each remaining column in the file, from 1.
+    """
+    numbers = sorted({number for _, record in records for number, cell in enumerate(record, 1) if cell is not None})
+    lines: Records = []
+    for location, record in records:
+        if count_cells(record) > 0:
+            lines.append((location, [record[number - 1] if number <= len(record) else None for number in numbers]))
+    return lines, numbers
+
+
+def _split_at_header(lines: Records, position: int, file: Path, add_note: AddNote) -> tuple[Sequence[Json], Records]:
     """Split the lines of a table into its header, which names the columns, and the rows below the header.
 
     Titles above the header, repeated headers and totals at the end are left out. A header of two lines is joined into one.
@@ -97,13 +106,13 @@ def _split_at_header(lines: Records, position: int, file: Path, note: Note) -> t
     lines : location and cells of each line that is not empty; all lines have the same number of cells
     position : position of the header in `lines`
     file : file of the table, for messages
-    note : function that is called with a remark and its location if lines are joined or left out
+    add_note : function that is called with a remark and its location if lines are joined or left out
 
     Returns the cells of the header, and the location and cells of each row.
     """
     if position > 0:
         first_location, _ = lines[0]
-        note(f"{format_count(position, 'line')} above the header not read", first_location)
+        add_note(f"{format_count(position, 'line')} above the header not read", first_location)
 
     header: Sequence[Json] = lines[position][1]
     body = lines[position + 1 :]
@@ -113,13 +122,13 @@ def _split_at_header(lines: Records, position: int, file: Path, note: Note) -> t
         header = joined_names
         body = body[1:]
         longest_name = max(filter(None, joined_names), key=len)
-        note(f"two header lines joined, as in {longest_name!r}", file.name)
-    body = _remove_repeated_headers(body, header, note)
-    return header, _remove_totals(body, note)
+        add_note(f"two header lines joined, as in {longest_name!r}", file.name)
+    body = _remove_repeated_headers(body, header, add_note)
+    return header, _remove_totals(body, add_note)
 
 
 def _name_columns(
-    header: Sequence[Json], records: Sequence[Sequence[Json]], numbers: Sequence[int], file: Path, note: Note
+    header: Sequence[Json], records: Sequence[Sequence[Json]], numbers: Sequence[int], file: Path, add_note: AddNote
 ) -> dict[str, int]:
     """Give each column that has a name or values a unique name.
 
@@ -130,7 +139,7 @@ def _name_columns(
     records : cells of the lines below the header
     numbers : number of each column in the file, from 1
     file : file of the table, for messages
-    note : function that is called with a remark and the name of the file if several columns have the same name
+    add_note : function that is called with a remark and the name of the file if several columns have the same name
 
     Returns the position of each column in `header`, counted from 0, by its name, such as "answer" or "answer (3)".
 
@@ -139,7 +148,9 @@ def _name_columns(
     columns = list(zip(header, *records, strict=True))  # the first cell of each column is its name
     equal_positions = _find_equal_columns(columns)
     if equal_positions:
-        note(f"{format_count(len(equal_positions), 'repeated column')} not read, with equal names and cells", file.name)
+        add_note(
+            f"{format_count(len(equal_positions), 'repeated column')} not read, with equal names and cells", file.name
+        )
 
     repeated_names: list[str] = []
     position_by_name: dict[str, int] = {}
@@ -153,7 +164,7 @@ def _name_columns(
         while name in position_by_name:  # a loop, because the file itself may have a column "name (3)"
             name = f"{name} ({number})"
         position_by_name[name] = position
-    _check_repeated_names(repeated_names, file, note)
+    _check_repeated_names(repeated_names, file, add_note)
     return position_by_name
 
 
@@ -171,12 +182,12 @@ def _find_equal_columns(columns: Sequence[tuple[Json, ...]]) -> set[int]:
     return equal_positions
 
 
-def _check_repeated_names(repeated_names: Sequence[str], file: Path, note: Note) -> None:
+def _check_repeated_names(repeated_names: Sequence[str], file: Path, add_note: AddNote) -> None:
     """Report by a note that several columns of a table have the same name.
 
     repeated_names : names that several columns have
     file : file of the table, for messages
-    note : function that is called with the text of the note and the name of the file
+    add_note : function that is called with the text of the note and the name of the file
 
     Raises: ImportFormatError [import-csv] if a name suggests a role that only one column can have, such as "prompt". The file
         may then contain several tables next to each other.
@@ -190,7 +201,7 @@ def _check_repeated_names(repeated_names: Sequence[str], file: Path, note: Note)
             raise import_error(file, problem, slug="import-csv")
     if repeated_names:
         first_name = repeated_names[0]
-        note(
+        add_note(
             f"several columns have the name {first_name!r}: their position is added to it, as in 'name (3)'", file.name
         )
 
@@ -249,9 +260,9 @@ def _is_header(lines: Sequence[Sequence[Json]], *, n_columns: int) -> bool:
 def _join_header_lines(header: Sequence[Json], first_rows: Sequence[Sequence[Json]]) -> list[str | None] | None:
     """Join the names of a header with the labels in the line below it, as in "gpt answer"; None if there are no labels.
 
-    The line below contains labels if at least two names have the same labels. For example, "gpt" and "llama" both have the
-    labels "answer" and "score". The labels must be different words. No label may recur in the next line, because a text that
-    recurs may be a value. A column without a name, as in merged cells, has the name of the column before it.
+    The line below has labels if at least two names have the same ones, such as "answer" and "score" below both "gpt" and
+    "llama". The labels must be different words. No label may recur in the next line, because a text that recurs may be a value.
+    A column without a name, as in merged cells, has the name of the column before it.
 
     header : cells of the header
     first_rows : cells of the next two lines
@@ -266,8 +277,12 @@ def _join_header_lines(header: Sequence[Json], first_rows: Sequence[Sequence[Jso
     has_label_below = any(cell in shared_labels for cell in next_cells)
     if not shared_labels or not are_words or not are_different or has_label_below:
         return None
-    name_pairs = zip(map(_collapse_spaces, names), map(_collapse_spaces, labels), strict=True)
-    return [f"{name} {label}".strip() or None for name, label in name_pairs]
+
+    joined_names: list[str | None] = []
+    for name, label in zip(names, labels, strict=True):
+        joined_name = f"{_collapse_spaces(name)} {_collapse_spaces(label)}".strip()
+        joined_names.append(joined_name or None)
+    return joined_names
 
 
 def _find_shared_labels(names: Sequence[Json], labels: Sequence[Json]) -> tuple[Json, ...]:
@@ -302,11 +317,14 @@ def _collapse_spaces(cell: Json) -> str:
     return "" if cell is None else " ".join(str(cell).split())
 
 
-def _remove_repeated_headers(lines: Records, header: Sequence[Json], note: Note) -> Records:
-    """Leave out the lines that repeat the header, as on each page of a report or where files were joined.
+def _remove_repeated_headers(lines: Records, header: Sequence[Json], add_note: AddNote) -> Records:
+    """Remove the lines that repeat the header, as on each page of a report or in files that were joined.
 
     lines : location and cells of each line below the header
-    note : function that receives a remark on the lines
+    header : cells of the header
+    add_note : function that receives a remark on the removed lines
+
+    Returns the other lines.
 
     Raises: ImportFormatError [import-csv] if a title is above the repeated header. A title is a line with a single cell, which
         may name the agent of the rows below it.
@@ -329,7 +347,7 @@ def _remove_repeated_headers(lines: Records, header: Sequence[Json], note: Note)
             raise import_error(location, problem, slug="import-csv")
         repeated_locations.append(location)
     if repeated_locations:
-        note(f"{format_count(len(repeated_locations), 'repeated header')} not read", repeated_locations[0])
+        add_note(f"{format_count(len(repeated_locations), 'repeated header')} not read", repeated_locations[0])
     return remaining
 
 
@@ -339,12 +357,13 @@ def _check_no_second_table(rows: Records, below_empty_line: Collection[str]) -> 
     rows : location and cells of each row of the table
     below_empty_line : locations of the lines that are below an empty line
     """
-    starts = [position for position, (location, _) in enumerate(rows) if position > 0 and location in below_empty_line]
-    # the lines between two empty lines are compared with the rows above them
+    is_below_empty_line = [location in below_empty_line for location, _ in rows]
+    starts = [position for position in range(1, len(rows)) if is_below_empty_line[position]]
+    # the rows from one empty line to the next are compared with the rows above them
     for start, end in pairwise([*starts, len(rows)]):
-        lines = [record for _, record in rows[start:end]]
-        lines_above = [record for _, record in rows[max(0, start - _MAX_LINES_ABOVE) : start]]
-        if len(lines) > 1 and _is_second_table(lines, lines_above):
+        section = [record for _, record in rows[start:end]]
+        rows_above = [record for _, record in rows[max(0, start - _MAX_LINES_ABOVE) : start]]
+        if len(section) > 1 and _is_second_table(section, rows_above):
             location, _ = rows[start]
             problem = (
                 "a second table seems to begin here, below an empty line. Move it to another file, or remove the empty "
@@ -390,11 +409,11 @@ def _list_texts(cells: Sequence[Json]) -> list[str]:
     return [str(cell) for cell in cells if cell is not None and not _is_number(cell)]
 
 
-def _remove_totals(lines: Records, note: Note) -> Records:
+def _remove_totals(lines: Records, add_note: AddNote) -> Records:
     """Leave out the lines of totals or means at the end of a table of texts.
 
     lines : location and cells of each line below the header
-    note : function that receives a remark on the lines
+    add_note : function that receives a remark on the lines
     """
     records = [record for _, record in lines]
     n_kept = len(lines)
@@ -405,7 +424,7 @@ def _remove_totals(lines: Records, note: Note) -> Records:
     if totals:
         first_location, first_total = totals[0]
         label = _list_texts(first_total)[0]
-        note(f"{format_count(len(totals), 'line')} of totals not read ({label!r})", first_location)
+        add_note(f"{format_count(len(totals), 'line')} of totals not read ({label!r})", first_location)
     return lines[:n_kept]
 
 
@@ -443,14 +462,14 @@ def _make_row(record: Sequence[Json], positions: Mapping[str, int]) -> Row:
     return remove_guards(row) if GUARDED in row else row
 
 
-def fill_down(rows: Rows, column: str, note: Note) -> None:
+def fill_down(rows: Rows, column: str, add_note: AddNote) -> None:
     """Fill the empty cells (None) of a column in place, each with the value above it, as in a column with merged cells.
 
     Nothing is filled if the first cell is empty, or if less than 30% of the cells are empty.
 
     rows : location and values by column of each row
     column : name of the column
-    note : function that is called with a sentence about the filled cells, and the location of the first row of the table
+    add_note : function that is called with a sentence about the filled cells, and the location of the first row of the table
     """
     values = [row.get(column) for _, row in rows]
     n_empty = values.count(None)
@@ -459,4 +478,4 @@ def fill_down(rows: Rows, column: str, note: Note) -> None:
     for (_, row), value in zip(rows, _fill_forward(values), strict=True):
         row[column] = value
     first_location, _ = rows[0]
-    note(f"{format_count(n_empty, 'empty cell')} of {column!r} filled with the value above", first_location)
+    add_note(f"{format_count(n_empty, 'empty cell')} of {column!r} filled with the value above", first_location)

@@ -32,9 +32,9 @@ from youden.data.importers.pool_joiner import SECOND_RESPONSE, ImportedPool, Poo
 from youden.data.importers.related_tables import (
     SourceTable,
     add_location_columns,
+    add_prompts,
     prepare_table,
     split_by_responses,
-    with_prompts,
 )
 from youden.data.importers.response_columns import ColumnPath, ResponseReader, detect_known_layout, parse_column_paths
 from youden.data.importers.restarting_ids import has_repeats_in_rows, with_unique_items
@@ -385,7 +385,7 @@ class _TableImporter:
 
         if "item" not in self.columns and "repeat" not in self.columns:
             roles = with_unique_items(roles, rows, location=str(self.path))
-        return with_prompts(roles, rows, self.other_tables)
+        return add_prompts(roles, rows, self.other_tables)
 
     def make_unclear_error(self, error: UnclearColumnsError, rows: Sequence[Row]) -> ImportFormatError:
         """Make the error message for the user from the problem that the search for the roles of columns found.
@@ -483,13 +483,16 @@ def _read_source_tables(
 
 
 def _make_agent_paths(roles: Roles) -> dict[str, ColumnPath]:
-    """Return a dictionary: agent → path of the column with its responses. It is empty unless each agent has a column.
+    """Return the path to the responses of each agent by the name of the agent; empty unless each agent has a column.
 
-    An agent is named after its column. If the columns are values of one nested object, like `outputs.gpt` and
-    `outputs.llama`, the key of the object is removed from the names.
+    An agent is named after its column. If all columns are values of one nested object, like `outputs.gpt` and `outputs.llama`,
+    the key of the object is left out: the agents are "gpt" and "llama".
     """
-    objects = {"".join(column.partition(".")[:2]) for column in roles.agent_columns}  # such as "outputs."
-    shared_prefix = objects.pop() if len(objects) == 1 else ""
+    prefixes = set()
+    for column in roles.agent_columns:
+        key, dot, _ = column.partition(".")
+        prefixes.add(key + dot)  # such as "outputs."
+    shared_prefix = prefixes.pop() if len(prefixes) == 1 else ""
     return {column.removeprefix(shared_prefix): ColumnPath(paths=((column,),)) for column in roles.agent_columns}
 
 
@@ -530,11 +533,12 @@ def _resolve_named_columns(path: Path, columns: Mapping[str, str], tables: Seque
     Raises: ImportFormatError [import-columns] if no table has one of the columns.
     """
     existing = set(chain.from_iterable(table.columns for table in tables))
-    resolved: dict[str, str] = {}
+    resolved_columns: dict[str, str] = {}
     for role, option in _drop_row_order(columns).items():
-        resolved[role] = join_names(split_composite(option, existing) or [option])
-        columns_of_role = split_text_columns(resolved[role], existing) if role == "text" else [resolved[role]]
-        names = [name for column in columns_of_role for name in split_names(column, existing)]
+        resolved = join_names(split_composite(option, existing) or [option])
+        resolved_columns[role] = resolved
+        columns_of_role = split_text_columns(resolved, existing) if role == "text" else [resolved]
+        names = chain.from_iterable(split_names(column, existing) for column in columns_of_role)
         missing = [name for name in names if name not in existing]
         if missing:
             original_columns = dict.fromkeys(chain.from_iterable(table.first_row for table in tables))
@@ -544,7 +548,7 @@ def _resolve_named_columns(path: Path, columns: Mapping[str, str], tables: Seque
                 "to one of them.",
                 slug="import-columns",
             )
-    return {**columns, **resolved}
+    return {**columns, **resolved_columns}
 
 
 def _check_files_share_items(

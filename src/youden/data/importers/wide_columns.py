@@ -33,9 +33,11 @@ class WideTableSearch(ColumnCandidates):
     def find_agent_columns(self) -> tuple[str, ...]:
         """Find the columns of a wide table that each hold the responses of one agent.
 
-        The responses are in columns of prose or, if there are fewer than two of these, in columns of short texts. If at least
-        two columns hold responses, `set_item_columns` sets the columns that may identify the items, and the columns of
-        responses are returned. Otherwise the table is not wide: the result is empty, and nothing is changed.
+        The responses are in columns of prose or, if fewer than two columns of prose remain without the column of questions, in
+        columns of short texts.
+
+        Returns at least two columns, and sets the columns that may identify the items (`set_item_columns`). If the table is not
+        wide, the result is empty, and nothing is set.
 
         Raises: UnclearColumnsError if a column may hold responses or describe items.
         """
@@ -55,21 +57,20 @@ class WideTableSearch(ColumnCandidates):
         if len(agent_columns) < 2:
             return ()
 
-        self.check_no_doubtful_columns(agent_columns, question=question, has_prose=has_prose)
+        self.check_doubtful_columns(agent_columns, question=question, has_prose=has_prose)
         self.set_item_columns(question, prose_columns)
         return tuple(agent_columns)
 
-    def check_no_doubtful_columns(self, agent_columns: Sequence[str], *, question: str | None, has_prose: bool) -> None:
-        """Check that each column clearly holds the responses of an agent or clearly holds something else.
+    def check_doubtful_columns(self, agent_columns: Sequence[str], *, question: str | None, has_prose: bool) -> None:
+        """Raise UnclearColumnsError if it is not certain which columns hold the responses of agents.
 
-        Two kinds of columns are doubtful: columns of agents that may hold something else, such as remarks, and other columns
-        that may hold the responses of a further agent. The second kind is searched for only if the responses are prose.
+        Two kinds of columns are doubtful: chosen columns that may hold something else, such as remarks, and other columns that
+        may hold the responses of a further agent. The second kind is searched for only if the responses are prose. The error
+        proposes the chosen columns that are not doubtful.
 
-        agent_columns : columns that may each hold the responses of one agent, at least two
+        agent_columns : chosen columns, which may each hold the responses of one agent; at least two
         question : column of questions; None if the table has no such column
         has_prose : whether the responses are prose
-
-        Raises: UnclearColumnsError if a column is doubtful. The error proposes the other columns of agents as the responses.
         """
         doubtful = self.list_doubtful_columns(agent_columns, has_question=question is not None)
         certain_columns = [name for name in agent_columns if name not in doubtful]
@@ -105,7 +106,7 @@ class WideTableSearch(ColumnCandidates):
             self.item_columns.append(question)
 
     def list_doubtful_columns(self, agent_columns: Sequence[str], *, has_question: bool) -> list[str]:
-        """List the columns of agents that may hold something else. If fewer than two columns would be left, list none.
+        """List the columns that seem to hold the responses of agents, but may hold something else.
 
         - Remarks have a name such as "Ana's comments", or no name, or fewer than half as many values as responses usually have.
         - A second column of questions has more questions than all others.
@@ -113,12 +114,14 @@ class WideTableSearch(ColumnCandidates):
 
         agent_columns : columns that may each hold the responses of one agent
         has_question : whether another column holds the questions
+
+        Returns the doubtful columns; none of them if fewer than two other columns would remain.
         """
         suspects: set[str | None] = {name for name in agent_columns if REMARKS & split_into_words(name)}
         names = {normalize_name(name) for name in agent_columns}
         for name in agent_columns:
-            agent, _, last = normalize_name(name).rpartition("_")
-            if last in PARTS and agent in names:
+            agent, _, last_word = normalize_name(name).rpartition("_")
+            if last_word in PARTS and agent in names:
                 suspects.add(name)
         if has_question:
             suspects.add(self.find_column_with_most_questions(agent_columns))
@@ -133,14 +136,16 @@ class WideTableSearch(ColumnCandidates):
         return doubtful_columns if n_certain > 1 else []
 
     def may_hold_another_agent(self, name: str, agent_columns: Sequence[str]) -> bool:
-        """Return whether a column that is not among the columns of agents may also hold the responses of an agent.
+        """Return whether a column that was not chosen as an agent's column may hold the responses of a further agent.
 
-        A column of texts with a name such as "variant" may hold responses if its texts seldom recur. Other columns are excluded
-        if they hold addresses or UUIDs, or have another meaning (`has_other_meaning`). Of the rest, these may hold responses:
+        A column of texts with a name such as "variant" may hold responses if its texts seldom recur. Other columns may not if
+        they hold addresses or UUIDs, or have another meaning (`has_other_meaning`). Of the rest, these columns may hold
+        responses:
 
-        - Texts between two columns of agents, texts that seldom recur and have no digits, and texts of which more than a fifth
-          are prose.
-        - Numbers between two columns of agents, if no other column has the same name.
+        - texts between two columns of agents;
+        - texts that seldom recur and have no digits;
+        - texts of which more than a fifth are prose;
+        - numbers between two columns of agents, if no other column has the same name.
 
         name : column to be tested
         agent_columns : columns that each hold the responses of one agent; at least one
@@ -191,11 +196,11 @@ class WideTableSearch(ColumnCandidates):
         return self.table[name].is_text and not self.table[name].is_contact
 
     def is_remark_column(self, name: str) -> bool:
-        """Return whether a column contains remarks on the responses of an agent, or a part of these responses.
+        """Return whether a column has remarks on the responses in another column, or parts of these responses.
 
-        The names of both columns must begin with the same words. Next to "gpt answer", "gpt rationale" has remarks, and "gpt
-        reasoning" has parts of the answers. Next to "gpt base", however, "gpt thinking" may be an agent, because no name that
-        begins with "gpt" denotes responses.
+        The names of both columns begin with the same words. Next to "gpt answer", "gpt rationale" has remarks, and "gpt
+        reasoning" has parts of the answers. A column named like a part, such as "gpt thinking", may be an agent if the other
+        name does not denote responses, such as "gpt base".
         """
         *first_words, last_word = normalize_name(name).split("_")
         if not first_words or last_word not in ABOUT | PARTS:
@@ -288,18 +293,21 @@ class WideTableSearch(ColumnCandidates):
     def check_responses_are_on_one_side(self, question: str, prose_columns: Sequence[str]) -> None:
         """Raise UnclearColumnsError if there are columns of prose both before and after the column of questions.
 
-        The error proposes the larger of the two groups as the responses. If the groups are equally large, it proposes the columns
-        after the questions.
+        The error proposes the larger of the two groups as the responses or, if they are equally large, the columns after the
+        questions.
 
         question : name of the column of questions
         prose_columns : names of all columns of prose, including `question`, in the order of the table
         """
         position = prose_columns.index(question)
-        # if both groups have the same length, sorting keeps their order
-        unclear, responses = sorted([prose_columns[:position], prose_columns[position + 1 :]], key=len)
-        if unclear:
-            problem = f"{', '.join(map(repr, unclear))} may be an agent or belong to the question"
-            raise UnclearColumnsError(problem, prompt=question, text=",".join(responses))
+        columns_before, columns_after = prose_columns[:position], prose_columns[position + 1 :]
+        if not columns_before or not columns_after:
+            return
+        unclear, responses = columns_before, columns_after
+        if len(columns_before) > len(columns_after):
+            unclear, responses = columns_after, columns_before
+        problem = f"{', '.join(map(repr, unclear))} may be an agent or belong to the question"
+        raise UnclearColumnsError(problem, prompt=question, text=",".join(responses))
 
     def differs_from_others(self, name: str, other_names: Sequence[str]) -> bool:
         """Return whether a column of prose differs from all others, as a column of questions would.

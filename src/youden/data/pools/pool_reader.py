@@ -206,12 +206,11 @@ class _ResponseLines:
     cells: PoolCells
 
     def add_simple_lines(self, lines: Sequence[bytes], first_line: int) -> bool:
-        """Add the responses in many lines in one step, which is faster than line by line, if all lines are simple.
+        """Add the responses in many lines at once, which is faster than line by line, if all lines are simple.
 
-        A line is simple if it is a valid response with exactly the keys agent, item and text, and if its text is not very long
-        and does not consist of spaces. If empty texts count as missing responses, the text must not be empty either. If one
-        line is not simple, nothing is added. The caller must then call `add_one_by_one`, which also accepts blank lines and
-        the key repeat, and reports errors.
+        A simple line is a valid response with exactly the keys agent, item and text. Its text is not very long, does not
+        consist of spaces, and is not empty if empty texts count as missing responses. If one line is not simple, nothing is
+        added. The caller must then call `add_one_by_one`, which accepts all valid lines and reports errors.
 
         lines : consecutive lines of the file
         first_line : number of the first of these lines in the file, from 1
@@ -279,12 +278,13 @@ class _ResponseLines:
 
 
 def _may_repeat_keys(lines: Sequence[bytes]) -> bool:
-    """Return whether a line may contain a key of a response twice; orjson would use the last value without an error.
+    """Return whether one of several JSON objects may contain a key of a response twice.
 
-    In JSON, quotation marks inside a text are escaped. A key in quotation marks can therefore occur twice in a line
-    only as another key, or as a text that consists of this word.
+    `orjson` would use the last value of a repeated key without an error. A key in quotation marks, such as "text", occurs twice
+    in a line only if the key is repeated, or if another key or a text is equal to it. Quotation marks inside of texts are
+    escaped.
 
-    lines : lines in JSON, each with all keys of a response
+    lines : one JSON object per line, each with all keys of a response
     """
     joined_lines = b"\n".join(lines)
     return any(joined_lines.count(key) > len(lines) for key in _RESPONSE_KEYS)
@@ -296,11 +296,11 @@ def _to_int64(values: Iterable[int]) -> Positions:
 
 
 def _read_agents_or_items(source: Source, noun: str, key: str) -> Iterator[tuple[str, str | None, dict[str, Json]]]:
-    """Read the agents of a pool from agents.jsonl, or its items from items.jsonl.
+    """Read the agents of a pool from agents.jsonl, or its items from items.jsonl, one per line.
 
     source : the file, which error messages name
     noun : "agent" or "item", for messages
-    key : key of the text that a line may contain: "group" for agents, "prompt" for items
+    key : optional key of a line, other than "meta": "group" for agents, "prompt" for items
 
     Yields for each line the id, the group or prompt (None if it is missing), and the metadata (empty if they are missing).
 
@@ -477,9 +477,9 @@ def write_pool(pool: Pool, folder: str | PathLike[str]) -> None:
 
 
 def find_file_of_other_pool(agents: Sequence[Agent], items: Sequence[Item], folder: Path) -> Path | None:
-    """Find out whether a folder contains another pool, which would be lost if a pool were written to the folder.
+    """Find a file of another pool in a folder, which would be lost if a pool were written to the folder.
 
-    The folder contains another pool if its agents.jsonl or items.jsonl differs in any byte from the file that would be
+    The files agents.jsonl and items.jsonl belong to another pool if they differ in any byte from the files that would be
     written. The file of responses is not compared.
 
     Parameters

@@ -55,7 +55,7 @@ class SampledTexts:
 
     @classmethod
     def from_pool(cls, pool: Pool, *, seed: int = 0, max_texts: int = MAX_TEXTS) -> SampledTexts:
-        """Sample items of a pool. Divide the prompts of these items, and the first responses to them, into words.
+        """Sample items of a pool, and split the prompts of these items and the first responses to them into words.
 
         Parameters
         ----------
@@ -64,8 +64,8 @@ class SampledTexts:
         seed : int, default 0
             Seed of the sample.
         max_texts : int, default 60,000
-            Approximate maximum number of responses. It determines the number of sampled items: `max_texts` divided by the number
-            of agents, but at least 20. A pool with fewer items is used completely.
+            Approximate maximum number of responses. It determines the number of sampled items: `max_texts` divided by the
+            number of agents, but at least 20. A pool with fewer items is used completely.
 
         Returns
         -------
@@ -124,9 +124,7 @@ class SampledTexts:
         return idf(np.asarray(item_has_word.sum(axis=0), dtype=np.float64), len(self.items))
 
     def hash_ngrams(self, size: int) -> tuple[Hashes, Index]:
-        """Hash all n-grams (sequences of `size` words) of the responses and prompts.
-
-        n-grams that extend from one text into the next are left out.
+        """Hash all n-grams of the responses and prompts. An n-gram is a sequence of `size` words of one text.
 
         Returns
         -------
@@ -135,15 +133,17 @@ class SampledTexts:
         text_of : int array (n_ngrams,)
             Position of the text that contains the n-gram. The prompt of the m-th sampled item has the position n_texts + m.
         """
+        # polynomial hash of `size` consecutive words, at all positions at once
         word_ids = self.texts.ids.astype(np.uint64)
-        n_windows = max(0, len(word_ids) - size + 1)
-        hashes = np.zeros(n_windows, dtype=np.uint64)
+        n_positions = max(0, len(word_ids) - size + 1)
+        hashes = np.zeros(n_positions, dtype=np.uint64)
         for offset in range(size):
-            hashes = (hashes + word_ids[offset : n_windows + offset] + np.uint64(1)) * _MULTIPLIER
+            words = word_ids[offset : n_positions + offset]
+            hashes = (hashes + words + np.uint64(1)) * _MULTIPLIER
 
-        # leave out the windows that begin in one text and end in another
+        # leave out the n-grams that begin in one text and end in another
         text_of_word = np.repeat(np.arange(len(self.texts)), self.n_words)
-        text_of_first_word = text_of_word[:n_windows]
+        text_of_first_word = text_of_word[:n_positions]
         text_of_last_word = text_of_word[size - 1 :]
         is_in_one_text = text_of_first_word == text_of_last_word
         return hashes[is_in_one_text], text_of_first_word[is_in_one_text]
@@ -180,17 +180,16 @@ class SampledTexts:
         return mean
 
     def agent_medians(self, values: Floats) -> Floats:
-        """Return the median of the values of each agent, with one value per text: float array (n_agents,).
-
-        The median of an agent without values is NaN.
+        """Return the median of the values of each agent, float array (n_agents,), NaN for an agent without values.
 
         values : float array (n_texts,), one value per text; NaN is ignored
         """
         n_agents = self.pool.n_agents
         medians = np.full(n_agents, np.nan)
+        # sorted by agent, the texts of an agent are consecutive
         texts_by_agent = np.argsort(self.agent_of, kind="stable")
-        bounds = np.searchsorted(self.agent_of[texts_by_agent], np.arange(n_agents + 1))
-        for agent, (start, end) in enumerate(pairwise(bounds)):
+        starts = np.searchsorted(self.agent_of[texts_by_agent], np.arange(n_agents + 1))
+        for agent, (start, end) in enumerate(pairwise(starts)):
             agent_values = values[texts_by_agent[start:end]]
             valid_values = agent_values[~np.isnan(agent_values)]
             if len(valid_values):

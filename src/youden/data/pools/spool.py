@@ -79,7 +79,7 @@ class Spool:
         """
         n_bytes = np.frombuffer(self._n_bytes, dtype=np.int64)
         n_bytes_with_separator = n_bytes + len(SEPARATOR)
-        starts = np.cumsum(n_bytes_with_separator) - n_bytes_with_separator  # Σ over the texts before
+        starts = np.cumsum(n_bytes_with_separator) - n_bytes_with_separator  # total size of the texts before each text
         ends = starts + n_bytes
         if self._file is None:
             bounds = zip(starts.tolist(), ends.tolist(), strict=True)
@@ -374,7 +374,7 @@ def _split_rows(texts: Objects, n_rows: int) -> tuple[Objects, Objects]:
 
 
 def _rank_in_cells(order: Positions, is_same_cell: Bools) -> Positions:
-    """Return the number of each response among the responses of its cell (an agent on an item), from 0.
+    """Return the number of each response among those of its cell (an agent on an item), from 0, in the order of their repeats.
 
     order : int array (n_responses,), positions of the responses, sorted by cell and repeat
     is_same_cell : bool array (n_responses - 1,), whether the responses order[i] and order[i + 1] have the same cell
@@ -383,9 +383,9 @@ def _rank_in_cells(order: Positions, is_same_cell: Bools) -> Positions:
     """
     sorted_position = np.arange(len(order))
     is_first_of_cell = np.append(True, ~is_same_cell)
-    # the cell of a response begins at the last position so far that is the first of a cell
-    starts = np.where(is_first_of_cell, sorted_position, 0)
-    start_of_cell = np.maximum.accumulate(starts)
+    # in the sorted order, a cell begins at the last position so far that is the first of a cell
+    first_positions = np.where(is_first_of_cell, sorted_position, 0)
+    start_of_cell = np.maximum.accumulate(first_positions)
     rank = np.empty(len(order), dtype=np.int64)
     rank[order] = sorted_position - start_of_cell
     return rank

@@ -50,10 +50,10 @@ def is_utf8(columns: Sequence[pa.LargeStringArray]) -> bool:
 
 
 def look_up_ids(column: pa.LargeStringArray, position_by_id: dict[str, int]) -> Positions | None:
-    """Return the position of each id. A new id gets the next position, which is added to `position_by_id`.
+    """Return the position of each id in a column, and assign the next positions to new ids.
 
     column : ids (n_rows,)
-    position_by_id : positions of the ids of earlier rows; changed in place
+    position_by_id : positions of the ids of earlier rows; new ids are added in place
 
     Returns an int64 array (n_rows,). If a new id is blank or invalid, no id is added, and the result is None.
     """
@@ -73,10 +73,10 @@ def look_up_ids(column: pa.LargeStringArray, position_by_id: dict[str, int]) -> 
 
 
 def join_texts(texts: pa.LargeStringArray) -> memoryview:
-    """Return the UTF-8 bytes of all texts (n,), with SEPARATOR between them, as a `Spool` stores them."""
+    """Join texts (n,) with SEPARATOR between them, and return the UTF-8 bytes, as a `Spool` stores them."""
     import pyarrow.compute as pc
 
-    # `binary_join` joins the texts of each list in an array of lists. Here, the array has a single list: the texts 0 to n.
+    # `binary_join` joins the texts of each list in an array of lists. Here, the array has a single list of all texts.
     # The arrays are made from buffers, because pyarrow would import pandas to convert Python objects. Arrow requires
     # offsets of 32 bits for lists, and of 64 bits for large strings.
     no_nulls = None
@@ -98,12 +98,12 @@ def to_int64(values: pa.Array) -> Positions:
 
 
 def iter_distinct_pairs(positions: Positions, column: pa.LargeStringArray) -> Iterator[tuple[int, str | None, int]]:
-    """Find the distinct pairs of a position and a text in many rows, so that repeated pairs are processed only once.
+    """Yield the distinct pairs of a number and a text in many rows, so that repeated pairs are processed only once.
 
-    positions : int array (n_rows,), from 0
+    positions : int array (n_rows,), the numbers, from 0
     column : texts (n_rows,), may be null
 
-    Yields for each pair the position, the text (None if it is null), and the first row that contains the pair.
+    Yields for each pair the number, the text (None if it is null), and the first row that contains the pair.
     """
     encoded = column.dictionary_encode()
     texts: list[str | None] = [*encoded.dictionary.to_pylist(), None]
@@ -111,7 +111,7 @@ def iter_distinct_pairs(positions: Positions, column: pa.LargeStringArray) -> It
     null_code = n_texts - 1
     text_codes = to_int64(encoded.indices.fill_null(null_code))
 
-    # a pair is encoded as one integer: position · n_texts + code of the text
+    # `np.unique` compares single integers, so that a pair is encoded as position · n_texts + code of the text
     pair_codes, first_rows = np.unique(positions * n_texts + text_codes, return_index=True)
     for pair_code, row in zip(pair_codes.tolist(), first_rows.tolist(), strict=True):
         position, text_code = divmod(pair_code, n_texts)

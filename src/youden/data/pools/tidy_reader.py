@@ -269,10 +269,10 @@ def _restore_guarded_texts(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _melt_agents(source: Source, frame: pd.DataFrame) -> pd.DataFrame:
-    """Convert a frame with one row per item and one column per agent to one row per response.
+    """Convert a frame with one row per item and one column per agent to a frame with one row per response.
 
-    Items to which no agent responded are left out. A frame without a column `item`, or with several rows of an item, does not
-    have one row per item. Such a frame is not converted; it is returned without its blank rows.
+    Items to which no agent responded are left out. A frame without a column `item`, or with several rows of an item, has
+    another layout. It is returned unchanged, except that blank rows are left out.
 
     source : the data frame as a source of rows, for error messages
 
@@ -340,10 +340,10 @@ def get_column_values(frame: pd.DataFrame, name: str) -> list[Any]:
 
 
 def _to_string(value: object) -> object:
-    """Convert an id, a prompt or a group to a string.
+    """Convert an id, a prompt or a group to a string; None is returned unchanged.
 
-    A whole number has no decimals: 1.0 becomes "1", because pandas changes numbers to floats in a column with missing values.
-    None is returned unchanged. So are bytes, arrays and collections other than tuples, which are refused later.
+    A whole float such as 1.0 becomes "1", because pandas converts integers to floats in a column with missing values. Bytes,
+    arrays and collections other than tuples are returned unchanged, and are refused later.
     """
     is_collection = hasattr(value, "__len__") and not isinstance(value, str | tuple)
     if value is None or is_collection:
@@ -435,10 +435,11 @@ class _TidyRows:
     def add_simple_rows(self, columns: Sequence[pa.LargeStringArray], *, first_row: int) -> bool:
         """Add many rows at once, if all of them are simple and valid.
 
-        Simple rows have no repeat, no text of more than `LONG_TEXT` characters, no text of spaces, and no empty text that is a
-        missing response. If one row is not simple or not valid, no response is added. The caller must then add each row with
-        `add`, which names an invalid row in its error, and warns about a long text. Ids, groups and prompts of the rows may
-        have been stored nevertheless. This is harmless, because `add` stores the same values again.
+        A simple row has no repeat and a text of at most `LONG_TEXT` characters. The text does not consist of spaces, and is not
+        empty if empty texts count as missing responses. If one row is not simple or not valid, no response is added. The caller
+        must then add each row with `add`, which reports invalid rows.
+
+        Even then, ids, groups and prompts may have been stored. This is harmless, because `add` stores the same values again.
 
         columns : arrays (n_rows,) of agents, items, texts, prompts, groups and repeats, null if missing
         first_row : number of the first row in the table, from 1
@@ -553,18 +554,16 @@ def _store_prompts_or_groups(
     *,
     first_row: int,
 ) -> bool:
-    """Store the prompts of items, or the groups of agents, from many rows at once.
+    """Store the prompts of items, or the groups of agents, from many rows at once; return whether all of them are valid.
 
-    An item or agent may occur in many rows, which must not contradict each other. If a value contradicts another one, or is
-    very long, the caller must add the rows one by one, which stores the valid values again and reports the problem.
+    An item or agent may occur in many rows. The result is False if two rows contradict each other, or if a value is very long.
+    The caller must then add the rows one by one, which stores the valid values again and reports the problem.
 
     value_by_id : prompt of each item, or group of each agent, with the number of the first row that states it; changed in place
     column : prompts or groups (n_rows,), null or empty if missing
     positions : int array (n_rows,), position in `ids` of the item or agent of each row
     ids : ids of all items or agents
     first_row : number of the first of these rows in the table, from 1
-
-    Returns False if there is such a problem.
     """
     if column.null_count == len(column):
         return True
