@@ -22,7 +22,7 @@ from youden import read_pool
 from youden.data.exporters import EXPORTERS
 from youden.data.exporters.every_eval_ever import _describe_judge
 from youden.data.exporters.export_files import ExportOptions
-from youden.data.exporters.hugging_face import _with_files_in_folder
+from youden.data.exporters.hugging_face import _redirect_paths_to_folder
 from youden.data.exporters.plain_tables import pool_to_table, write_tables
 from youden.data.folder.extension_steps import ExtensionStep, UnfinishedExtension
 from youden.data.folder.run_config import RunConfig, load_run_config
@@ -159,13 +159,13 @@ def test_an_exported_config_contains_no_local_path(tmp_path: Path) -> None:
             ),
         }
     )
-    RunFolder(tmp_path).write_config(_with_files_in_folder(config, tmp_path))
+    RunFolder(tmp_path).write_config(_redirect_paths_to_folder(config, tmp_path))
     output = yaml.safe_load((tmp_path / "config.yaml").read_text(encoding="utf-8"))
     assert "private" not in str(output)
     assert output["judge"]["judges"] == ["m.yaml", {"backend": "openai", "model": "a/b", "prompt": "p.md"}]
     assert [step.get("agents") or step.get("repeats") for step in output["extensions"]] == ["more", None, "again"]
     assert RunFolder(tmp_path).read_config().pool == str(tmp_path / "pool")
-    assert _with_files_in_folder(config.model_copy(update={"pool": "datasets/x"}), tmp_path).pool == "datasets/x"
+    assert _redirect_paths_to_folder(config.model_copy(update={"pool": "datasets/x"}), tmp_path).pool == "datasets/x"
 
 
 def test_every_eval_ever_export_has_abilities_intervals_judge_and_signature(

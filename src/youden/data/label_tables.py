@@ -12,6 +12,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -162,11 +163,10 @@ def _find_label_columns(path: Path, rows: Sequence[Mapping[str, object]]) -> tup
 
     Raises ImportFormatError [labels-columns] if no column contains labels.
     """
-    columns = dict.fromkeys(name for row in rows for name in row)
-    candidates = {name: [row.get(name) for row in rows] for name in columns if name not in _ID_COLUMNS}
-
-    names = [name for name in candidates if name.strip() and not _PANDAS_INDEX.fullmatch(name)]
-    labels = tuple(name for name in names if _has_number(candidates[name]))
+    columns = dict.fromkeys(chain.from_iterable(rows))
+    candidates = [name for name in columns if name not in _ID_COLUMNS]
+    named_columns = [name for name in candidates if name.strip() and not _PANDAS_INDEX.fullmatch(name)]
+    labels = tuple(name for name in named_columns if _has_number(row.get(name) for row in rows))
     if not labels:
         listed = format_excerpt(", ".join(candidates)) if candidates else "none"
         raise import_error(
@@ -303,9 +303,9 @@ def _iter_table_rows(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
 def _read_label_rows(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
     """Yield the location and the fields of each row of a table of labels.
 
-    In a table that `youden label` wrote, an id hides the agent and the item of each row. They are yielded in place of the id,
-    with the label and the columns that a user added, such as the labels of a second annotator. Rows without a label are
-    skipped. The rows of other tables are yielded unchanged.
+    In a table that `youden label` wrote, an id hides the agent and the item of each row. Rows with a label are yielded with the
+    agent and the item in place of the id, and with columns that a user added. Rows without a label are skipped. The rows of
+    other tables are yielded unchanged.
 
     Raises: ImportFormatError [labels-empty] if no row of a table of `youden label` has a label; [labels-key] if no file names
         the agent of an id; [labels-value] if a JSON number is not finite; others if the file cannot be read.

@@ -183,8 +183,8 @@ def average_by_cell(scores: pd.DataFrame) -> tuple[list[str], list[str], Floats,
 
     scores : table with the columns `model`, `item` and `score`, without NaN
 
-    Returns the ids of the models and of the items in the order of the table, the mean score of each cell, NaN if it has no
-    score, and its number of scores: arrays (n_models, n_items).
+    Returns the ids of the models, the ids of the items, both in the order of the table, and two arrays (n_models, n_items): the
+    mean score of each cell, NaN if it has no score, and its number of scores.
     """
     model, model_ids = scores["model"].factorize()
     item, item_ids = scores["item"].factorize()

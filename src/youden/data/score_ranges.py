@@ -181,14 +181,14 @@ def describe_missing_codes(scores: Floats) -> list[str]:
 def check_not_win_rates(source: str, score: Floats, model_ids: Sequence[str], item_ids: Sequence[str]) -> None:
     """Check that a table is not a matrix of the win rates of pairs of models.
 
-    In such a matrix of at least three models, rows and columns have the same names, no rate of a pair is missing, and the rates
-    of both models of each pair add up to 1 or 100, up to rounding.
+    Such a matrix has at least three models, and the same names for its rows and columns. For each pair, the rates of both
+    models add up to 1 or 100, up to rounding.
 
     source : name of the table, for errors
     score : float array (n_models, n_items); NaN if missing
     model_ids, item_ids : ids of the models and items
 
-    Raises: ImportFormatError [scores-pairs] if it is such a matrix. A table of two models is never refused.
+    Raises: ImportFormatError [scores-pairs] if it is such a matrix.
     """
     if len(model_ids) < 3 or set(model_ids) != set(item_ids):
         return
@@ -306,7 +306,7 @@ def check_model_units(source: str, score: Floats, model_ids: Sequence[str]) -> s
     """Check that no model has fractions from 0 to 1 while other models have percentages or other large scores.
 
     A model has large scores if one exceeds 10, and none is between 0 and 1. A model whose scores are from 0 to 1 may still have
-    the same unit, if it is weak. The units certainly differ under the conditions of `_mark_other_unit`.
+    the same unit, if it is weak. The units certainly differ under the conditions of `_mark_models_with_other_unit`.
 
     source : name of the table, for errors
     score : float array (n_models, n_items); NaN if missing. Each model has at least one.
@@ -324,7 +324,7 @@ def check_model_units(source: str, score: Floats, model_ids: Sequence[str]) -> s
         return None
 
     scale = max(100.0, float(highest.max()))
-    other_unit = small_models[_mark_other_unit(score[small_models], score[large_models], scale=scale)]
+    other_unit = small_models[_mark_models_with_other_unit(score[small_models], score[large_models], scale=scale)]
     if len(other_unit) > 0:
         ranges = [_format_range(score[model], model_ids[model]) for model in (other_unit[0], large_models[0])]
         problem = f"the scores of its models seem to have different units: got {' and '.join(ranges)}."
@@ -336,14 +336,15 @@ def check_model_units(source: str, score: Floats, model_ids: Sequence[str]) -> s
     return f"the scores of {first_id!r} are at most 1, and {others}: convert them if their units differ"
 
 
-def _mark_other_unit(small_scores: Floats, large_scores: Floats, *, scale: float) -> Bools:
+def _mark_models_with_other_unit(small_scores: Floats, large_scores: Floats, *, scale: float) -> Bools:
     """Mark the models with scores from 0 to 1 that certainly have another unit than the models with large scores.
 
-    A model is marked in two cases:
+    All models are marked if the large scores are only 0 and 100, because these are percentages. Otherwise, a model is marked on
+    two conditions:
 
-    - The large scores are all 0 or 100, so they are percentages.
-    - The scores of the model have more decimals than the large scores, or more than six. In addition, the ranking depends on
-      the unit: converted to the scale of the large scores, its mean exceeds the mean of a model with large scores.
+    - Its scores have more decimals than the large scores, or more than six.
+    - The ranking depends on the unit: converted to the scale of the large scores, its mean exceeds that of a model with large
+      scores.
 
     small_scores : float array (n_small_models, n_items), scores from 0 to 1, at least one above 0 per model; NaN if missing
     large_scores : float array (n_large_models, n_items), scores of the models with large scores; NaN if missing

@@ -115,7 +115,7 @@ class ScoreColumns:
         if given_columns:
             return given_columns
         possible_columns = [name for name in self.list_unassigned_columns() if self.may_be_item(name)]
-        named_columns = [name for name in possible_columns if not self.numbers_rows(name)] or possible_columns
+        named_columns = [name for name in possible_columns if not self.has_row_numbers(name)] or possible_columns
         return self.omit_row_ids(named_columns, model_columns) if model_columns else named_columns[:1]
 
     def omit_row_ids(self, item_columns: list[str], model_columns: Sequence[str]) -> list[str]:
@@ -135,8 +135,8 @@ class ScoreColumns:
         """Return whether a column has another value in each row."""
         return len(self.columns[name].unique_values) == self.n_rows
 
-    def numbers_rows(self, name: str) -> bool:
-        """Return whether a column numbers the rows: by its name, and by values that are distinct whole numbers."""
+    def has_row_numbers(self, name: str) -> bool:
+        """Return whether a column has row numbers: its name suggests them, and its values are distinct whole numbers."""
         numbers = self.numbers[name]
         are_whole = bool((numbers >= 0).all() and np.isfinite(numbers).all()) and not (numbers % 1).any()
         return are_whole and self.has_distinct_values(name) and bool(ROW_LABEL.fullmatch(normalize_name(name)))
@@ -154,7 +154,8 @@ class ScoreColumns:
 
         Returns one column for a long table, and at least two for other tables.
 
-        Raises: ImportFormatError [scores-columns] if it is unclear which columns have scores, or if the table has only one model.
+        Raises: ImportFormatError [scores-columns] if it is unclear which columns have scores, or if the table has only one
+        model.
         """
         score_columns = self.list_score_candidates(model_columns, item_columns)
         used_columns = (*score_columns, *model_columns, *item_columns)
@@ -171,32 +172,44 @@ class ScoreColumns:
     def list_score_candidates(self, model_columns: Sequence[str], item_columns: Sequence[str]) -> list[str]:
         """List the columns that may contain scores.
 
-        Numbers that are not scores, such as ranks, averages and prices, are left out. In a wide table, a column is also left out
-        if it equals the mean or the sum of the other columns. If the rows are items, columns that describe items are left out,
-        unless fewer than two columns would remain: a table has the scores of at least two models. If exactly one column of a
-        long table has a usual name, such as "score", and no missing value, the list contains only this column.
+        Numbers that are not scores, such as ranks, averages and prices, are left out. In a wide table, a column is also left
+        out if it equals the mean or the sum of the other columns. If exactly one column of a long table has a usual name, such
+        as "score", and no missing value, the list contains only this column.
 
         model_columns, item_columns : columns that name the model, or the item, of each row; a long table has both
+        """
+        candidates = self.list_columns_of_numbers(model_columns, item_columns)
+        is_long = bool(model_columns and item_columns)
+        if not is_long:
+            return self.omit_aggregates(candidates)
+
+        usual_columns = [name for name in candidates if normalize_name(name) in SCORE_NAMES]
+        if len(usual_columns) == 1 and not np.isnan(self.numbers[usual_columns[0]]).any():
+            return usual_columns
+        return candidates
+
+    def list_columns_of_numbers(self, model_columns: Sequence[str], item_columns: Sequence[str]) -> list[str]:
+        """List the columns of numbers whose names and values do not exclude that they are scores.
+
+        If the rows are items, columns that describe items are left out, unless fewer than two columns would remain: a table has
+        the scores of at least two models.
+
+        model_columns, item_columns : columns that name the model, or the item, of each row
         """
         other_columns = {*model_columns, *item_columns, *find_statistics(list(self.columns))}
         number_columns = [name for name in self.numeric if name not in other_columns]
         candidates = [name for name in number_columns if not self.holds_no_scores(name)]
-        if not model_columns:
-            models = [name for name in candidates if not describes_item(name)]
-            candidates = models if len(models) > 1 else candidates
-        if not candidates:
-            return []
-        if not model_columns or not item_columns:
-            candidate_scores = np.column_stack([self.numbers[name] for name in candidates])
-            aggregates = find_aggregates(candidate_scores)
-            return [name for position, name in enumerate(candidates) if position not in aggregates]
+        if model_columns:
+            return candidates
+        models = [name for name in candidates if not describes_item(name)]
+        return models if len(models) > 1 else candidates
 
-        usual_columns = [name for name in candidates if normalize_name(name) in SCORE_NAMES]
-        if len(usual_columns) == 1:
-            is_missing = np.isnan(self.numbers[usual_columns[0]])
-            if not is_missing.any():
-                return usual_columns
-        return candidates
+    def omit_aggregates(self, names: Sequence[str]) -> list[str]:
+        """Leave out the columns that equal the mean or the sum of the other columns."""
+        if not names:
+            return []
+        aggregates = find_aggregates(np.column_stack([self.numbers[name] for name in names]))
+        return [name for position, name in enumerate(names) if position not in aggregates]
 
     def check_wide_scores(self, score_columns: Sequence[str], *, has_models: bool) -> None:
         """Check that a wide table has at least two columns of scores, which are named after models or items.
@@ -239,7 +252,7 @@ class ScoreColumns:
             # "no" may be the language Norwegian, whose scores are not all integers
             may_be_norwegian = normalized_name == "no" and bool((numbers[np.isfinite(numbers)] % 1).any())
             return not may_be_norwegian
-        if self.numbers_rows(name) or re.fullmatch("(.*_)?id", normalized_name):
+        if self.has_row_numbers(name) or re.fullmatch("(.*_)?id", normalized_name):
             return True
 
         # the numbers 0, 1, 2, … or 1, 2, 3, … are row numbers, but a few scores may have these values, too
@@ -259,8 +272,8 @@ class ScoreColumns:
     def check_single_metric(self, score_columns: Sequence[str], name_columns: Sequence[str]) -> None:
         """Check that all scores of a long table have the same metric, so that their mean is meaningful.
 
-        A column with a name such as "metric" states the metric of each row. It may have several values only if the user made
-        it a part of the names of models or items, as by the option `--column item=task+metric`.
+        A column with a name such as "metric" states the metric of each row. It may have several values only if it is a part of
+        the names of models or items, as by the option `--column item=task+metric`.
 
         score_columns : columns of scores
         name_columns : columns that together name models and items; the column of models is the first

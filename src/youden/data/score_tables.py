@@ -251,8 +251,7 @@ def _average_cells(
 ) -> ScoreTable:
     """Average the scores of each cell (model and item), and check names, size, units, directions and range.
 
-    Models and items with a name such as "average" or "total" are left out, unless the user chose a column of this name
-    for the scores.
+    Models and items with a name such as "average" or "total" are left out, unless the user chose a column of this name.
 
     scores : result of `_collect_scores`
     score_range : lowest and highest possible score; None if the user did not set them, so that they are inferred

@@ -174,8 +174,9 @@ def _to_score_details(run: _Run, name: str, row: RankingRow) -> dict[str, Json]:
     name : name of the ranking: "plain", or an alternative ranking such as "robust"
     row : the agent's row in this ranking
 
-    Returns three keys: `score` is the ability, `uncertainty` its standard error and interval, if there are any. The schema has
-    no keys for the other columns of the row, so that `details` has them, and three values that are equal for all agents:
+    Returns up to three keys. `score` is the ability, and `uncertainty` its standard error and interval, if there are any.
+    `details` has the other columns of the row, for which the schema has no keys, and three values that are equal for all
+    agents:
 
     - `n_agents`: the number of agents
     - `interval_speaks_of`: which items the confidence intervals describe, such as "items-like-these" for similar items

@@ -222,7 +222,7 @@ def _copy_run_files(run: RunFolder, folder: Path) -> None:
     pool = run.read_pool()
     copy.write_pool(replace(pool, source=Path(pool.source).name))
     if run.has("config.yaml"):
-        copy.write_config(_with_files_in_folder(run.read_config(), folder))
+        copy.write_config(_redirect_paths_to_folder(run.read_config(), folder))
 
 
 def _format_ranking_row(row: RankingRow) -> list[str]:
@@ -237,7 +237,7 @@ def _format_remainder(n_agents: int) -> list[str]:
     return [f"… and {n_more:,} more agents."] if n_more > 0 else []
 
 
-def _with_files_in_folder(config: RunConfig, folder: Path) -> RunConfig:
+def _redirect_paths_to_folder(config: RunConfig, folder: Path) -> RunConfig:
     """Return a copy of a config in which all paths lead to files directly in `folder`, as after a copy of these files.
 
     Pools that are shipped with youden keep their paths. Paths in the keys of a judge become plain file names, which are
@@ -252,11 +252,11 @@ def _with_files_in_folder(config: RunConfig, folder: Path) -> RunConfig:
         changes["judge"] = _strip_folders_in_judge(config.judge)
     if config.trials_from is not None:
         changes["trials_from"] = _make_path_in_folder(config.trials_from, folder)
-    changes["extensions"] = [_with_pools_in_folder(step, folder) for step in config.extensions]
+    changes["extensions"] = [_redirect_pools_to_folder(step, folder) for step in config.extensions]
     return config.model_copy(update=changes)
 
 
-def _with_pools_in_folder(step: ExtensionStep, folder: Path) -> ExtensionStep:
+def _redirect_pools_to_folder(step: ExtensionStep, folder: Path) -> ExtensionStep:
     """Return a copy of an extension in which the paths of the added pools lead to files directly in `folder`."""
     changes = {}
     for key in POOLS:

@@ -221,10 +221,10 @@ def to_ranking_rows(ranking: pd.DataFrame) -> tuple[RankingRow, ...]:
         In the order of the table; NaN becomes None.
     """
     names = [column.name for column in _find_columns(ranking.columns) if column in columns_of(RankingRow)]
-    columns = [[_nan_to_none(value) for value in ranking[name].tolist()] for name in names]
+    columns = [ranking[name].tolist() for name in names]
     ranking_rows = []
     for values in zip(*columns, strict=True):
-        fields = dict(zip(names, values, strict=True))
+        fields = dict(zip(names, map(_nan_to_none, values), strict=True))
         ranking_rows.append(RankingRow(**fields))
     return tuple(ranking_rows)
 

@@ -403,8 +403,8 @@ def _merge_members(members: Sequence[M], new_members: Sequence[M], *, keep: bool
 
     members : agents or items of the old pool
     new_members : agents or items of the new pool
-    keep : if an agent or item is in both pools, whether its group or prompt and its metadata come from the old pool (True) or
-        from the new pool (False)
+    keep : whether the entry of the old pool (True) or of the new pool (False) is used if both pools have an id. An entry has
+        the group of an agent or the prompt of an item, and metadata.
 
     Returns the old members in their order, then the members that only the new pool has.
     """

@@ -57,8 +57,8 @@ def encode_table(
 ) -> pa.Table:
     """Convert the arrays of a result to a table that can be written to a Parquet file.
 
-    In an array, a text such as the id of an agent is represented by its index in the list of all possible texts of the column,
-    and a hash by bytes. The table contains the texts.
+    The table contains texts, for example the ids of agents. In an array, a text is represented by its index in the list of all
+    possible texts of the column. Hashes are bytes in an array, and texts in the table.
 
     Parameters
     ----------

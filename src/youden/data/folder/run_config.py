@@ -220,7 +220,7 @@ class RunConfig(RunKeys, BaseModel):
     def _check_rounds(self) -> None:
         """Raise ValueError if a key that samples trials in rounds contradicts the design, its options or another key.
 
-        With the key `half_width`, `top` or `max_regret`, a run is judged in several rounds, and the answers so far determine the
+        With the key `half_width`, `top` or `max_regret`, a run is judged in several rounds. The answers so far determine the
         trials of the next round. With `half_width`, rounds are added until the intervals are short enough. With `top` or
         `max_regret`, the rounds search for the best agents. Only a cyclic design can be sampled in rounds.
         """
@@ -281,8 +281,9 @@ class RunConfig(RunKeys, BaseModel):
     def fit_settings(self) -> FitSettings:
         """Settings of the fit: how abilities and intervals are computed from the answers.
 
-        The keys `trusted`, `families`, `clones` and `robust` affect rankings in which some partners of an agent (the agents that
-        it is compared with) count less or not at all. With `trusted` or `robust`, such a ranking is reported first.
+        The keys `trusted`, `families`, `clones` and `robust` determine alternative rankings, in which some partners of an agent
+        count less or not at all. Partners are the agents that it is compared with. With `trusted` or `robust`, the alternative
+        ranking is reported first.
         """
         from youden.types.facts import PartnerRules, RankedBy
 

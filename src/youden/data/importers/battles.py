@@ -441,7 +441,7 @@ def _compute_preferences(path: Path, table: pd.DataFrame, notes: list[str]) -> p
     """Convert the winner of each battle to the preference for model_a: 1 if model_a wins, 0 if model_b wins, 0.5 for a tie.
 
     The winner is the name of a model, a word such as "tie", or a number such as 0.7 or 70%. If all winners are numbers, they
-    are the preferences, unless all of them are names of models, such as "7" in a battle of the models "7" and "13".
+    are the preferences. An exception are names of models that are numbers, as in a battle of the models "7" and "13".
 
     table : battles, with the columns model_a, model_b and winner as texts
     notes : receives a note on the meaning of the numbers if all winners are 0 or 1

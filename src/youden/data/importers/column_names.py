@@ -130,10 +130,11 @@ def split_into_words(column: str) -> set[str]:
 def infer_role(column: str) -> str | None:
     """Infer the role of a column from its name, or from the path to a value inside it.
 
-    If a part of the path denotes information about items or responses, such as a score, the result is "about". This is
-    not a role that the user can name; it indicates that the column contains no agents, items or responses. Otherwise,
-    the last part of the path decides. The part before it is considered, too, if the last part is generic (`text` or `id`), or
-    if both parts together are a usual name, such as "user_input" for the path `user.input`.
+    The result is "about" if a part of the path denotes information about items or responses, such as a score. The user cannot
+    name this role; it indicates that the column contains no agents, items or responses.
+
+    Otherwise, the last part of the path decides. It is considered together with the part before it in two cases: if it is
+    generic, such as `text` or `id`, and if both parts form a usual name, such as "user_input" for the path `user.input`.
 
     Returns one of `ROLES`, or "about"; None if the name proposes no role.
 

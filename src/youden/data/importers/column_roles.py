@@ -196,7 +196,7 @@ class _RoleSearch(WideTableSearch):
         """Make the error for a table without a single column that clearly holds the responses.
 
         If several columns may hold responses, the error names them. If the table has several files or sheets, the error also
-        proposes these columns as the columns of responses, because each may hold the responses of one agent.
+        proposes to read these columns as the responses of one agent each.
 
         candidates : columns of prose in which no two agents have the same text
         """
@@ -269,10 +269,11 @@ class _RoleSearch(WideTableSearch):
     def can_name_agents(self, name: str) -> bool:
         """Return whether the values of a column can be names of agents.
 
-        There may be at most 500 different values, each must be short, and a value must occur in at least two rows on average,
-        unless there is only one value. The result is False if the values are e-mail addresses, URLs or UUIDs, or if the name
-        of the column suggests groups of items, such as "category". The name of a run, such as "dataset_run_name", may
-        nevertheless name agents.
+        There may be at most 500 different values, and each must be short. Unless there is only one value, a value must occur in
+        at least two rows on average.
+
+        E-mail addresses, URLs and UUIDs are not names of agents. Nor are the values of a column whose name suggests groups of
+        items, such as "category". The name of a run, such as "dataset_run_name", is an exception.
         """
         column = self.table[name]
         words = split_into_words(name)
@@ -387,8 +388,8 @@ class _RoleSearch(WideTableSearch):
     def may_be_categories(self, agents: Sequence[str], item: str) -> bool:
         """Return whether two columns may hold categories, such as channels and priorities, instead of agents and items.
 
-        They may hold categories if neither the user nor the name of a column states that they are agents or items, and if the
-        table seems to have other items: columns whose names suggest ids or prompts, or at least two columns of prose that
+        The result is False if the user or the name of a column states that they are agents or items. Otherwise, it is True if
+        the table seems to have other items: columns whose names suggest ids or prompts, or at least two columns of prose that
         seldom recurs.
 
         agents : columns that together may name an agent
@@ -448,8 +449,8 @@ class _RoleSearch(WideTableSearch):
     def find_rival_text_column(self, roles: Roles, unshared_prose: Sequence[str]) -> str | None:
         """Return the first column that could hold the responses instead of the chosen column; None if there is none.
 
-        Candidates are the columns `unshared_prose` and, if the name of the chosen column is unusual, other columns of prose
-        whose names suggest responses and whose texts are different. A candidate could hold the responses on three conditions:
+        The columns `unshared_prose` are candidates. If the name of the chosen column is unusual, other columns of prose whose
+        names suggest responses are candidates, too. A candidate could hold the responses on three conditions:
 
         - It has no role.
         - It does not come from a nested value, and is not named like a part of a response, such as its reasoning.
@@ -540,9 +541,9 @@ class _RoleSearch(WideTableSearch):
     def find_item_column(self, agents: tuple[str, ...], candidates: Sequence[str]) -> str | None:
         """Return the column of ids or prompts that identifies items; None without candidates.
 
-        It is the column by which agents have the most items in common (`find_column_of_shared_items`). If no column gives
-        common items, or if each agent has its own column, it is the first column whose number of distinct values is at least
-        90% of the largest number. A few repeated values therefore do not rule out a more reliable column.
+        It is the column by which agents have the most items in common (`find_column_of_shared_items`). If there is no such
+        column, or if each agent has its own column, the numbers of distinct values decide. The first column with at least 90%
+        of the largest number is chosen, so that a few repeated values do not rule out a more reliable column.
 
         agents : columns that together name an agent; empty if each agent has its own column
         candidates : columns to choose from, the most reliable first
@@ -603,8 +604,8 @@ class _RoleSearch(WideTableSearch):
 
         1. a column with a name that suggests prompts or responses, in which each item has one prompt;
         2. a column with such a name in which items may have several prompts;
-        3. a column of prose whose name suggests no role, in which each item has one prompt, and the number of different prompts
-           is more than half of the number of items.
+        3. a column of prose whose name suggests no role, in which each item has one prompt, and few items share a prompt: there
+           are more than half as many prompts as items.
 
         In cases 1 and 2, the column must hold at least two different texts.
 

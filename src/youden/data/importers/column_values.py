@@ -171,14 +171,15 @@ class TableColumns(dict[str, ColumnValues]):
     def count_shared_cells(self, agents: Sequence[str], item: str) -> int:
         """Count the cells that could be compared with the cell of another agent, if a column identified the items.
 
-        A cell is an agent and an item to which it responded. It is shared if another agent responded to the same item.
+        A cell is an agent and an item to which it responded. It is shared if another agent responded to the same item. Rows
+        without an agent or an item are ignored.
 
-        Rows without an agent or an item are ignored. The number is 0 if the column seems to hold categories, such as subjects,
-        instead of items. This is assumed in two cases:
+        The number is 0 if the column seems to hold categories, such as subjects, instead of items. This is assumed in two
+        cases:
 
         - The column has only one value, and there are fewer shared cells than rows.
-        - The name of the column suggests no role, or it suggests subjects or authors of questions, such as "user", and there are
-          fewer shared cells than half of the rows.
+        - The name of the column suggests no role, or it suggests subjects or authors of questions. In addition, there are fewer
+          shared cells than half of the rows.
 
         agents : columns that together name an agent
         item : column that may identify the items
@@ -196,9 +197,10 @@ class TableColumns(dict[str, ColumnValues]):
     def are_crossed(self, agents: Sequence[str], item: str) -> bool:
         """Return whether most agents have one row for most items, unlike two columns of categories.
 
-        The number of different cells (see `count_shared_cells`) must be at least 80% of the number of rows, and at least half
-        of the number of agents times the number of items. Independent random categories with many values violate the second
-        condition, and those with few values the first one.
+        Two conditions must hold for the number of different cells (pairs of an agent and an item):
+
+        - It is at least 80% of the number of rows. Random categories with few values violate this condition.
+        - It is at least half of the number of agents times the number of items. Random categories with many values violate it.
 
         agents : columns that together name an agent
         item : column that may identify the items

@@ -108,8 +108,8 @@ def _scan_sheet(source: IO[bytes]) -> tuple[dict[tuple[int, int], int], set[byte
 
     source : open XML of the sheet
 
-    Returns the last row of each range by its first row and its column, numbered from 1, and the cells of the formulas,
-    such as "D2".
+    Returns two collections. The first maps the first row and the column of each range, numbered from 1, to the last row of the
+    range. The second has the cells of the formulas, such as "D2".
     """
     from openpyxl.utils import column_index_from_string
 
@@ -140,8 +140,7 @@ def _fill_merged_cells(
     Yields the location and the cells of each row.
     """
     columns = {column for _, column in merged}
-    last_row_by_column: dict[int, int] = {}  # last row of the latest merged range in each column
-    value_by_column: dict[int, Json] = {}  # value of this range
+    latest_ranges: dict[int, tuple[int, Json]] = {}  # column → last row and value of its latest merged range
     for row_number, values in enumerate(rows, 1):
         record = [_convert_cell(value) for value in values]
         is_blank = count_cells(record) == 0
@@ -152,10 +151,10 @@ def _fill_merged_cells(
         for column in columns:
             record += [None] * (column - len(record))
             if (row_number, column) in merged:
-                last_row_by_column[column] = merged[row_number, column]
-                value_by_column[column] = record[column - 1]
-            elif record[column - 1] is None and row_number <= last_row_by_column.get(column, 0):
-                record[column - 1] = value_by_column[column]
+                latest_ranges[column] = merged[row_number, column], record[column - 1]
+            last_row, value = latest_ranges.get(column, (0, None))
+            if record[column - 1] is None and row_number <= last_row:
+                record[column - 1] = value
         yield f"{location}, line {row_number}", record
 
 

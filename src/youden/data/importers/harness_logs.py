@@ -198,9 +198,9 @@ def _read_log(path: Path, replaced: Replacements) -> _Log:
 def _read_archive(path: Path, replaced: Replacements) -> _Log:
     """Open a log that Inspect stored as an .eval archive, which is a ZIP file, and read its header.
 
-    The header describes the run. It is the file header.json in the archive or, if the run did not finish, the first file of
-    the journal that Inspect writes during a run. Because a log may be large, its samples are read later, when `read_samples`
-    of the returned log is called.
+    The header describes the run. It is the file header.json in the archive. If the run did not finish, it is the first file of
+    the journal that Inspect writes during a run. Because a log may be large, its samples are read later, when `read_samples` of
+    the returned log is called.
 
     path : the archive
     replaced : counter of values such as NaN that are replaced because a pool cannot hold them; `read_samples` updates it, too

@@ -528,8 +528,8 @@ def _find_output_columns(header: Sequence[str], file: Path) -> list[tuple[int, s
 def _read_csv(file: Path, replaced: Replacements) -> Iterator[_Result]:
     """Yield the results of a CSV file of promptfoo with one row per test, one result per provider and prompt.
 
-    The columns of a file are the variables of the tests and then, for each provider and prompt, a column of outputs called
-    "[provider] prompt" and a column "Status".
+    The first columns of a file are the variables of the tests. They are followed by two columns for each provider and prompt:
+    the outputs, called "[provider] prompt", and "Status".
 
     replaced : counter of values such as NaN that are replaced because a pool cannot hold them; changed in place
 

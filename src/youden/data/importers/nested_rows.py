@@ -328,14 +328,16 @@ def _extract_rows_of_objects(objects: Mapping[str, dict[str, Json]], location: P
     location : file, for error messages
     """
     roles = {role for role in map(infer_role, objects) if role in NAMES}
-    if "text" in roles or len(roles) > 1:
+    are_columns = "text" in roles or len(roles) > 1
+    if are_columns:
         row_labels = dict.fromkeys(chain.from_iterable(objects.values()))  # an ordered set
         return [{name: column.get(label) for name, column in objects.items()} for label in row_labels]
 
     are_tables = all(map(_is_table_of_records, objects.values()))
     if not are_tables and _are_records(objects):
         return [{"id": key, **record} for key, record in objects.items()]
-    if all(isinstance(value, str | None) for inner in objects.values() for value in inner.values()):
+    values = chain.from_iterable(inner.values() for inner in objects.values())
+    if all(isinstance(value, str | None) for value in values):
         return _extract_rows_of_texts(objects)
 
     tables = {name: extract_rows(table, location) for name, table in objects.items()}
@@ -361,9 +363,12 @@ def _are_records(objects: Mapping[str, dict[str, Json]]) -> bool:
         return True
     shared_keys = set.intersection(*map(set, records))
     question_keys = [key for key in shared_keys if infer_role(key) == "prompt"]
-    have_tables = any(is_list_of_objects(value) for record in records for value in record.values())
-    have_texts = all(isinstance(record[key], str) for record in records for key in question_keys)
-    return bool(question_keys) and have_texts and not have_tables
+    for record in records:
+        has_table = any(map(is_list_of_objects, record.values()))
+        has_texts = all(isinstance(record[key], str) for key in question_keys)
+        if has_table or not has_texts:
+            return False
+    return bool(question_keys)
 
 
 def _is_table_of_records(table: Mapping[str, Json]) -> bool:

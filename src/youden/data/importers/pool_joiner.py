@@ -402,8 +402,8 @@ class PoolBuilder:
     ) -> dict[tuple[str, str], tuple[str, str]]:
         """Return the new cell of each cell whose agent or item gets another id when several ids are merged.
 
-        A cell is the id of an agent and the id of an item. Two cells get the same new cell if an agent responded to two of the
-        merged items, or if two of the merged agents responded to the same item.
+        A cell is the id of an agent and the id of an item. Two cells get the same new cell if, for example, an agent responded
+        to two of the merged items.
 
         kind : whether the ids are those of agents or of items
         ids_to_merge : at least two ids; the first one replaces the others
@@ -473,8 +473,9 @@ class PromptItemIds:
     def get_id(self, agent: str, prompt: str, text: object = None, *, repeat: object = None) -> str:
         """Return the id of the item to which a response belongs. All agents share the items of a prompt.
 
-        Usually, a prompt has one item. If an agent has several different responses to a prompt with the same `repeat`, its
-        first response belongs to the first item of the prompt, its second response to a second item, and so on.
+        Usually, a prompt has one item. However, an agent may have several different responses to a prompt with the same
+        `repeat`. The first response then belongs to the first item of the prompt, the second response to a second item, and so
+        on.
 
         agent : id of the agent
         prompt : prompt of the item

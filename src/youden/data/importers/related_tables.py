@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -118,8 +118,7 @@ def prepare_table(file: Path, name: str, rows: Rows, columns: Mapping[str, str],
     - In spreadsheets, empty cells of agents, items and prompts are filled with the value above.
     - Rows that hold no responses, such as the rows of a grader in a log, are left out.
 
-    If the rows have the layout of a known data set, and the user did not name the column of texts, the rows stay as they are,
-    even if they are nested.
+    The rows of a known public data set are not changed, unless the user named the column of texts.
 
     name : name of the file or sheet
     rows : location and values of each row, as the file has them; at least one
@@ -211,7 +210,7 @@ def _drop_rows_without_responses(rows: Rows, *, is_log: bool, add_note: AddNote)
     is_log : whether the rows are from a log with a header
     add_note : function that is called with a note and its location if rows are removed
     """
-    columns = list(dict.fromkeys(name for _, row in rows for name in row))
+    columns = list(dict.fromkeys(chain.from_iterable(row for _, row in rows)))
     required_columns = [name for name in columns if is_agent_name(name) or (is_log and infer_role(name) == "prompt")]
     kind_columns = filter(_KIND.search, columns)
     for required_column, kind_column in product(required_columns, kind_columns):
@@ -389,8 +388,9 @@ def add_prompts(roles: Roles, rows: Sequence[dict[str, Json]], other_tables: Seq
             rows_with_prompt = [row for row in table.flat_rows if row.get(item_column) and row.get(column)]
             prompt_by_id = {str(row[item_column]): row[column] for row in rows_with_prompt}
             has_prompts = not ids.isdisjoint(prompt_by_id) and table.is_text_column(column)
-            if has_prompts:
-                for row in rows:
-                    row.setdefault(column, prompt_by_id.get(str(row.get(item_column))))
-                return roles.with_role("prompt", column)
+            if not has_prompts:
+                continue
+            for row in rows:
+                row.setdefault(column, prompt_by_id.get(str(row.get(item_column))))
+            return roles.with_role("prompt", column)
     return roles

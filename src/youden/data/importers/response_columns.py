@@ -193,8 +193,8 @@ def _find_column_problem(
 ) -> str | None:
     """Describe why responses cannot be read from the named columns, and the remedy; None if they can be read.
 
-    If each agent has its own column of responses, no other column may name the agents. If a path leads to a value in each
-    element of a list, for example `choices[].model`, the path of the text must lead into the elements, too.
+    If each agent has its own column of responses, no other column may name the agents. If a path leads into the elements of a
+    list, for example `choices[].model`, the path of the text must lead into the elements, too.
 
     row : first row of the table, whose columns the description lists
     paths : path to the value of each role, such as "item" or "text"

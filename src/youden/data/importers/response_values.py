@@ -54,9 +54,11 @@ def extract_responses(value: Json) -> list[Json]:
 def _extract_from_objects(objects: list[dict[str, Json]]) -> list[Json]:
     """Extract the responses from a list of objects.
 
-    If the objects are messages of a conversation, the response is the content of the last message. If the objects are parts of a
-    message, the response is the texts of the parts, whose type ends with "text", joined by line breaks, or None without texts.
-    If the objects are samples, each sample has a response. A list of other objects is returned as a single response.
+    - Messages of a conversation: the response is the content of the last message.
+    - Parts of a message: the response is the text of all parts whose type ends with "text", joined by line breaks. It is None
+      without such a part.
+    - Samples, which have a text: each sample has a response.
+    - Other objects: the list is the only response.
     """
     if not objects:
         return []

@@ -52,8 +52,8 @@ _MIN_SHARED_FRACTION = 0.5
 """Minimum fraction of rows whose item, under a composite key, has responses of two agents."""
 
 
-def with_unique_items(roles: Roles, rows: Sequence[Row], *, location: str) -> Roles:
-    """Return roles in which different items have different ids.
+def resolve_restarting_ids(roles: Roles, rows: Sequence[Row], *, location: str) -> Roles:
+    """Return roles in which each item has an id of its own, although the ids in the table may restart.
 
     Ids restart if different items have the same id, for example the id 1 in each subject. What identifies the items is decided
     by the first of these cases that applies:
@@ -78,8 +78,8 @@ def with_unique_items(roles: Roles, rows: Sequence[Row], *, location: str) -> Ro
     """
     table = TableColumns(rows)
     roles = _remove_run_columns(roles, table)
-    roles = _with_composite_item(roles, table, location=location)
-    roles = _with_repeat_column(roles, table)
+    roles = _add_group_to_item(roles, table, location=location)
+    roles = _assign_repeat_column(roles, table)
     _check_prompts_identify_items(roles, table, location=location)
     return roles
 
@@ -87,8 +87,8 @@ def with_unique_items(roles: Roles, rows: Sequence[Row], *, location: str) -> Ro
 def _remove_run_columns(roles: Roles, table: TableColumns) -> Roles:
     """Remove columns that number runs from the columns that name agents, so that all runs of a model are one agent.
 
-    A column numbers runs if its name has the word "run", and its values are equal except for a number at the end, such as
-    run-1 and run-2. The roles are returned unchanged if none of the remaining columns has a name that suggests models.
+    The name of such a column has the word "run". Its values are equal except for a number at the end, such as run-1 and run-2.
+    The roles are returned unchanged if none of the remaining columns has a name that suggests models.
     """
     run_columns = set()
     for name in roles.agents:
@@ -103,12 +103,11 @@ def _remove_run_columns(roles: Roles, table: TableColumns) -> Roles:
     return replace(roles, agents=model_columns, columns=columns, unused=(*roles.unused, *run_columns))
 
 
-def _with_repeat_column(roles: Roles, table: TableColumns) -> Roles:
+def _assign_repeat_column(roles: Roles, table: TableColumns) -> Roles:
     """Add the role `repeat` for the first unused column that numbers the responses of an agent to an item.
 
     The name of the column suggests a number of repeats, and the column has different values in the rows of the same agent and
-    item. If there is no such column, if no agent has several rows for an item, or if a column has the role already, the roles are
-    returned unchanged.
+    item. The roles are returned unchanged if a column has the role already, or if there is nothing to number.
     """
     item = roles.columns.get("item", roles.columns.get("prompt"))  # without ids, prompts identify the items
     if item is None or "repeat" in roles.columns:
@@ -129,8 +128,8 @@ def _with_repeat_column(roles: Roles, table: TableColumns) -> Roles:
 def has_repeats_in_rows(roles: Roles, rows: Sequence[Row]) -> bool:
     """Return whether several rows of an agent and an item are repeats, although no column numbers them.
 
-    They are repeats if at least half of the cells (pairs of an agent and an item) have several rows, and at least one cell has
-    different responses. Equal responses of a cell are then kept. Otherwise, several rows may be copies of one row.
+    They are repeats if at least half of the cells (pairs of an agent and an item) have several rows, and a cell has different
+    responses. Equal responses of a cell are then kept. Otherwise, several rows may be copies of one row.
     """
     item = roles.columns.get("item", roles.columns.get("prompt"))
     text_columns = roles.agent_columns or (roles.columns["text"],)
@@ -210,12 +209,12 @@ class _Responses:
     def have_unique_ids_in(self, groups: Values, repeats: Values) -> bool:
         """Return whether a group and an id together identify an item, although the id alone does not.
 
-        All of these conditions must hold:
+        Each row must have a group, and an agent must have the same id in two groups. If there are prompts, the rows of an agent
+        with the same group and id must have the same prompt. If there are no prompts, three other conditions must hold:
 
-        - Each row has a group, and an agent has the same id in two groups.
-        - If there are prompts, the rows of an agent with the same group and id have the same prompt.
-        - If there are no prompts, the rows of an agent with the same group, id and repeat have the same response, groups have at
-          least two ids on average, and the agents have items in common (`has_shared_items`).
+        - The rows of an agent with the same group, id and repeat have the same response.
+        - Groups have at least two ids on average.
+        - The agents have items in common (`has_shared_items`).
 
         groups : group of items of each row (n_rows,), such as its subject or file; None if missing
         repeats : number or label of the repeat of each row (n_rows,); None if missing, "" in all rows without repeats
@@ -276,14 +275,15 @@ class _Responses:
         return have_several_ids and len(pairs) >= 2 * len(groups)
 
 
-def _with_composite_item(roles: Roles, table: TableColumns, *, location: str) -> Roles:
-    """Return roles in which a group, such as a subject, and an id together identify an item, if ids restart in each group.
+def _add_group_to_item(roles: Roles, table: TableColumns, *, location: str) -> Roles:
+    """Identify the items by a group, such as a subject, together with the id, if the ids restart in each group.
 
-    If no column has the groups, items are identified by their prompts. The roles are returned unchanged if ids do not
-    restart.
+    If no column has the groups, items are identified by their prompts.
 
     roles : columns by role
     location : path of the table, for errors
+
+    Returns the changed roles; the same roles if ids do not restart.
 
     Raises: ImportFormatError [import-ids] if it is unclear whether rows with the same id are repeats.
     """
@@ -297,20 +297,20 @@ def _with_composite_item(roles: Roles, table: TableColumns, *, location: str) ->
 
     if responses.has_prompts and responses.are_prompts_groups(roles.columns["prompt"]):
         # without the role of prompts, the column becomes a candidate for the groups
-        return _with_composite_item(roles.without_role("prompt"), table, location=location)
+        return _add_group_to_item(roles.without_role("prompt"), table, location=location)
 
     named_like_groups, other_columns = _list_group_candidates(roles, has_prompts=responses.has_prompts)
     group_columns = _find_group_columns(named_like_groups, roles, responses)
     if group_columns:
         return roles.with_role("item", *group_columns, roles.columns["item"])
-    return _with_unnamed_groups_or_prompts(roles, other_columns, responses, location=location)
+    return _choose_unnamed_group_or_prompt(roles, other_columns, responses, location=location)
 
 
 def _check_prompts_identify_items(roles: Roles, table: TableColumns, *, location: str) -> None:
     """Check that rows with the same prompt are not different items, such as the same question about several images.
 
-    They may be different items if agents have several responses to a prompt, and a column without a role distinguishes them
-    and has the same values for several agents.
+    They may be different items if an agent has several responses to a prompt, and a column without a role distinguishes these
+    responses and has the same values for several agents.
 
     Raises: ImportFormatError [import-ids] if there is such a column, because it may also number repeats.
     """
@@ -370,10 +370,10 @@ def _find_group_columns(group_columns: Sequence[str], roles: Roles, responses: _
     return ()
 
 
-def _with_unnamed_groups_or_prompts(
+def _choose_unnamed_group_or_prompt(
     roles: Roles, columns: Sequence[str], responses: _Responses, *, location: str
 ) -> Roles:
-    """Return roles in which items are identified by a column whose name does not suggest groups of items, or by prompts.
+    """Identify the items by a column whose name does not suggest groups of items, or by prompts, and return the changed roles.
 
     There are four cases:
 

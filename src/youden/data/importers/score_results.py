@@ -77,13 +77,17 @@ def _read_lm_eval_samples(files: list[Path]) -> LocatedRows:
         for location, sample in read_lines(file):
             row: Row = {"model": model, "item": f"{task}/{sample.get('doc_id')}"}
             filter_name = sample.get("filter", "none")
-            # without a list of metrics, each key with a number is a metric
-            metrics = sample.get("metrics") or [key for key in sample if key != "doc_id"]
-            for metric in metrics if isinstance(metrics, list) else []:
-                score = sample.get(str(metric))
+            for metric in _list_metrics(sample):
+                score = sample.get(metric)
                 if isinstance(score, int | float):
                     row[_name_score_column(f"{metric},{filter_name}")] = score
             yield location, row
+
+
+def _list_metrics(sample: Row) -> list[str]:
+    """List the metrics of a sample of lm-eval; without such a list, each of its keys may be a metric."""
+    metrics = sample.get("metrics") or [key for key in sample if key != "doc_id"]
+    return list(map(str, metrics)) if isinstance(metrics, list) else []
 
 
 def _read_lm_eval_results(files: list[Path]) -> LocatedRows:
@@ -155,9 +159,9 @@ def _read_mteb(files: list[Path]) -> LocatedRows:
     The score of a row is the mean of the main scores of the task over its splits, such as "test", and its subsets, such as
     languages. Files without a main score are skipped.
 
-    files : files model_meta.json, one per model; the results of the model are in the other JSON files of the same folder, one
-        per task. The key `scores` of a result contains an object that maps each split to the list of the results of its
-        subsets, which have the key `main_score`.
+    files : files model_meta.json, one per model. The other JSON files of the same folder are the results of the model, one per
+        task. A result has the key `scores`, with a list for each split. The elements of the list have the key `main_score`, one
+        for each subset.
 
     Raises: ImportFormatError if the results of a split are not a list.
     """

@@ -14,7 +14,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from itertools import islice
+from itertools import chain, islice
 from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -61,8 +61,8 @@ _INVALID_BYTES = re.compile("[\udc80-\udcff]+")
 def find_tables(paths: Sequence[Path]) -> list[Path]:
     """List the tables in files and folders.
 
-    A folder that `save_to_disk` of the package `datasets` wrote contains one folder per split (a part of a data set, such as
-    "test"), and each of these folders is a table. If there are such folders among the paths, all other tables are ignored.
+    `save_to_disk` of the package `datasets` writes a folder per split, which is a part of a data set such as "test". If the
+    paths contain folders of splits, each of them is a table, and all other tables are ignored.
 
     paths : files and folders
 
@@ -71,7 +71,7 @@ def find_tables(paths: Sequence[Path]) -> list[Path]:
     Raises: ImportFormatError [import-not-found] if a path does not exist; [import-empty] if one of several folders contains
         no table.
     """
-    splits = [split for path in paths for split in find_saved_splits(path)]
+    splits = list(chain.from_iterable(map(find_saved_splits, paths)))
     if splits:
         return splits
     if not any(_contains_table(path) for path in paths):

@@ -56,8 +56,7 @@ def find_rows_below_header(records: Records, file: Path, add_note: AddNote, *, r
 
     records : location and cells of each line
     file : file of the table, for error messages
-    add_note : function that is called with a sentence and its location if there are lines above the header, two header lines,
-        repeated headers, lines of totals, or several columns of one name
+    add_note : function that is called with a sentence and its location, for example if lines above the header are left out
     ragged : whether rows may be longer than the header; the additional columns get names
 
     Returns the location and the values by column of each row; the value of a missing cell is None. The names of two header
@@ -90,7 +89,11 @@ def _remove_empty_lines_and_columns(records: Records) -> tuple[Records, list[int
 
     Returns the location and the cells of each remaining line, and the number of each remaining column in the file, from 1.
     """
-    numbers = sorted({number for _, record in records for number, cell in enumerate(record, 1) if cell is not None})
+    filled_columns: set[int] = set()
+    for _, record in records:
+        filled_columns.update(number for number, cell in enumerate(record, 1) if cell is not None)
+    numbers = sorted(filled_columns)
+
     lines: Records = []
     for location, record in records:
         if count_cells(record) > 0:
@@ -250,10 +253,12 @@ def _is_header(lines: Sequence[Sequence[Json]], *, n_columns: int) -> bool:
     """
     if len(lines) < 2:
         return False
-    names, cells_below = [[str(cell) for cell in record if cell is not None] for record in lines]
+    line, line_below = lines
+    names = [str(cell) for cell in line if cell is not None]
+    texts_below = [str(cell) for cell in line_below if cell is not None]
     fills_most_columns = len(names) > 0.5 * n_columns
     has_number = any(map(_is_number, names))
-    is_short = len("".join(names)) < 0.5 * len("".join(cells_below))
+    is_short = len("".join(names)) < 0.5 * len("".join(texts_below))
     return fills_most_columns and not has_number and is_short
 
 

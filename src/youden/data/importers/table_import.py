@@ -37,7 +37,7 @@ from youden.data.importers.related_tables import (
     split_by_responses,
 )
 from youden.data.importers.response_columns import ColumnPath, ResponseReader, detect_known_layout, parse_column_paths
-from youden.data.importers.restarting_ids import has_repeats_in_rows, with_unique_items
+from youden.data.importers.restarting_ids import has_repeats_in_rows, resolve_restarting_ids
 from youden.data.importers.role_messages import describe_roles, unclear_columns_error
 from youden.data.importers.table_files import find_tables, is_pool_header, read_rows, read_tables, read_text_folder
 from youden.data.importers.table_header import Rows
@@ -101,7 +101,7 @@ def read_table(
         known_columns = {"agent": FILE, **_get_known_columns(rows[0], columns)}
         roles = find_roles(rows, location_columns=[FILE], given=known_columns)
         roles = replace(roles, unused=tuple(name for name in roles.unused if name != FILE))
-        unique_roles = with_unique_items(roles, rows, location=str(files[0]))
+        unique_roles = resolve_restarting_ids(roles, rows, location=str(files[0]))
         if unique_roles == roles:
             return imported
         if not unique_roles.has_generated_ids:
@@ -117,10 +117,9 @@ def _are_columns_known(files: Sequence[Path], columns: Mapping[str, str]) -> boo
     1. If the user named a path to the elements of a list, such as `choices[].text`, the columns are known.
     2. In spreadsheets and other files that are not in `_PLAIN`, the columns are not known.
     3. If the user named the folder or the file of the rows, or a combined column such as `subject+id`, the columns are not
-       known, because their values must be computed.
-    4. The columns are known if the user named them, if they have the names of roles, such as "text" and "item", or if they are
-       those of a known public data set. However, if nothing names the agents of a single file, another column may name them, so
-       that there must be no other column.
+       known: their values must be computed.
+    4. The columns are known if the user named them, if they have the names of roles, such as "text" and "item", or those of a
+       known public data set. A single file must also name its agents, or have no other column, which might name them.
 
     files : files of the tables; only the first row of the first file is examined
     columns : column by role, as named by the user
@@ -340,13 +339,14 @@ class _TableImporter:
         Raises: ImportFormatError [import-columns] if roles are unclear or if responses are texts in some rows and objects in
             others; [import-ids] if it is unclear what identifies the items.
         """
-        rows = [row for table in tables for row in table.flat_rows]
+        located_rows = list(chain.from_iterable(table.rows for table in tables))
+        rows = [row for _, row in located_rows]
         roles = self.find_roles(rows)
         empty_columns = [name for name in rows[0] if all(row.get(name) is None for row in rows)]
         if roles.agent_columns and empty_columns:
             self.builder.add_note(f"columns without values: {', '.join(map(repr, empty_columns))}")
 
-        all_columns = {name for row in rows for name in row}
+        all_columns = set(chain.from_iterable(rows))
         has_ordered_rows = self.columns.get("repeat") == _ROW_ORDER
         reader = ResponseReader(
             {role: _make_path(column, all_columns) for role, column in roles.columns.items()},
@@ -362,7 +362,6 @@ class _TableImporter:
             if _are_written_as_lists([row.get(column) for row in rows]):
                 note = f"the responses in {column!r} are written as lists, and each list is read as one text"
                 self.builder.add_note(note)
-        located_rows = [located_row for table in tables for located_row in table.rows]
         _check_texts_are_not_nested(roles, located_rows)
         for location, row in located_rows:
             reader.add(row, location)
@@ -384,7 +383,7 @@ class _TableImporter:
             raise self.make_unclear_error(error, rows) from error
 
         if "item" not in self.columns and "repeat" not in self.columns:
-            roles = with_unique_items(roles, rows, location=str(self.path))
+            roles = resolve_restarting_ids(roles, rows, location=str(self.path))
         return add_prompts(roles, rows, self.other_tables)
 
     def make_unclear_error(self, error: UnclearColumnsError, rows: Sequence[Row]) -> ImportFormatError:
@@ -437,7 +436,8 @@ def _check_texts_are_not_nested(roles: Roles, located_rows: Rows) -> None:
 
     Raises: ImportFormatError [import-columns] if a column of responses has texts and objects.
     """
-    path_names = dict.fromkeys(name for _, row in located_rows for name in row if "." in name)
+    names = dict.fromkeys(chain.from_iterable(row for _, row in located_rows))
+    path_names = [name for name in names if "." in name]
     for column in roles.agent_columns or (roles.columns["text"],):
         nested_names = [name for name in path_names if name.startswith(f"{column}.")]
         if not nested_names:

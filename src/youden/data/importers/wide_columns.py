@@ -33,8 +33,8 @@ class WideTableSearch(ColumnCandidates):
     def find_agent_columns(self) -> tuple[str, ...]:
         """Find the columns of a wide table that each hold the responses of one agent.
 
-        The responses are in columns of prose or, if fewer than two columns of prose remain without the column of questions, in
-        columns of short texts.
+        The responses are in columns of prose. If there are fewer than two such columns, without the column of questions, the
+        responses are in columns of short texts.
 
         Returns at least two columns, and sets the columns that may identify the items (`set_item_columns`). If the table is not
         wide, the result is empty, and nothing is set.
@@ -90,8 +90,8 @@ class WideTableSearch(ColumnCandidates):
     def set_item_columns(self, question: str | None, prose_columns: Sequence[str]) -> None:
         """Set the columns that may identify the items of a wide table, in which each agent has a column.
 
-        Ids or questions may identify the items. In a table without questions, e-mail addresses, URLs and UUIDs may identify them
-        even if the name of their column suggests no role, and `prompt_columns` is not changed.
+        Ids or questions may identify the items. In a table without questions, columns of e-mail addresses, URLs and UUIDs may,
+        too, even if their names suggest no role.
 
         question : column of questions; None if the table has no such column
         prose_columns : columns of questions or responses, which are never ids
@@ -199,8 +199,8 @@ class WideTableSearch(ColumnCandidates):
         """Return whether a column has remarks on the responses in another column, or parts of these responses.
 
         The names of both columns begin with the same words. Next to "gpt answer", "gpt rationale" has remarks, and "gpt
-        reasoning" has parts of the answers. A column named like a part, such as "gpt thinking", may be an agent if the other
-        name does not denote responses, such as "gpt base".
+        reasoning" has parts of the answers. Next to "gpt base", however, "gpt thinking" may be an agent, because no name that
+        begins with "gpt" denotes responses.
         """
         *first_words, last_word = normalize_name(name).split("_")
         if not first_words or last_word not in ABOUT | PARTS:
@@ -343,9 +343,9 @@ class WideTableSearch(ColumnCandidates):
     def check_columns_are_not_items(self, agent_columns: Sequence[str]) -> None:
         """Raise UnclearColumnsError if each row of a table may hold all responses of one agent, in a column per item.
 
-        This is assumed if the table has fewer rows than columns of responses, and if another column of texts, such as the
-        names of the agents, has a different value in each row. Nothing is checked if the user named any column (`given`), or if
-        the name of a column suggests items.
+        This is assumed if the table has fewer rows than columns of responses, and another column of texts has a different value
+        in each row, as the names of agents do. Nothing is checked if the user named any column (`given`), or if the name of a
+        column suggests items.
 
         agent_columns : columns that may each hold the responses of one agent, in a table without prompts
         """

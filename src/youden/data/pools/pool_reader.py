@@ -431,7 +431,8 @@ def _parse_line(source: Source, line: bytes, number: int) -> Json:
     except JSONDecodeError as error:
         problem = f"it is not JSON ({error.msg}, column {error.colno}). {_JSON_REMEDY}"
         raise source.make_error(number, problem, slug="pool-json") from error
-    if fault := _find_json_fault(parsed):
+    fault = _find_json_fault(parsed)
+    if fault:
         raise source.make_error(number, f"{fault}. {_JSON_REMEDY}", slug="pool-json")
 
     source.replaced.add(n_texts=parsed.n_replaced_texts, location=f"{source.path}, line {number}")
@@ -508,8 +509,8 @@ def iter_responses(pool: Pool) -> Iterator[tuple[Agent, Item, int | None, str]]:
 
     pool : the pool. Cells (agent, item) without a response are skipped.
 
-    Yields for each response the agent, the item, the number of the response among the responses of the agent to the item, from 1
-    (None if it is the only one), and the text.
+    Yields for each response the agent, the item, the number of the response and the text. The responses of an agent to an item
+    are numbered from 1; the number is None if there is only one.
     """
     for position, agent in enumerate(pool.agents):
         texts_by_repeat = [pool.texts[position]]
@@ -519,11 +520,9 @@ def iter_responses(pool: Pool) -> Iterator[tuple[Agent, Item, int | None, str]]:
 
         for item, *cell_texts in zip(pool.items, *texts_by_repeat, strict=True):
             responses = [text for text in cell_texts if text is not None]
-            if len(responses) == 1:
-                yield agent, item, None, responses[0]
-            else:
-                for repeat, text in enumerate(responses, 1):
-                    yield agent, item, repeat, text
+            for number, text in enumerate(responses, 1):
+                repeat = number if len(responses) > 1 else None
+                yield agent, item, repeat, text
 
 
 def _encode_agents(agents: Iterable[Agent]) -> Iterator[bytes]:
