@@ -352,7 +352,7 @@ def _read_agents_and_items(path: Path, ids: Collection[str]) -> dict[str, tuple[
     path : the table
     ids : ids in the table
 
-    Returns a dictionary: id → (agent, item). It may contain further ids.
+    Returns a dictionary: id → (agent, item). It may contain other ids.
 
     Raises: ImportFormatError [labels-key] if an id is in none of the files, or has several meanings.
     """

@@ -54,7 +54,7 @@ class ScoreColumn(NamedTuple):
 
         values : one value per row (n_rows,), of any type; lists, objects and dates are converted to texts
         """
-        import pandas as pd  # takes long to load
+        import pandas as pd  # slow to import
 
         has_simple_type = isinstance(values.dtype, pd.StringDtype) or values.dtype.kind in "biuf"
         if not has_simple_type:

@@ -25,18 +25,18 @@ _LOSS = re.compile(
     r"|(calibration|absolute|squared|percentage|prediction|relative)_error"
     r"|(error|hallucination|failure|miss|false_positive|false_negative|false_alarm)_rate))"
 )
-"""Normalized names of losses and error rates, of which lower values are better."""
+"""Normalized names of losses and error rates, for which lower values are better."""
 _POSSIBLE_LOSS = re.compile(
     r"(.*_)?(toxicity|toxic|bias|(over_?)?refusals?|hallucinations?|harmful(ness)?|jailbreaks?|attack_success|asr|violations?"
     r"|contamination|stereotypes?|invalid|failures?|timeouts?|distance|divergence|kl|ter)(_(score|rate))?"
 )
-"""Normalized names of scores of which lower values are often better."""
+"""Normalized names of scores for which lower values are often better."""
 _ARROW = re.compile(r"\(?[↓⬇⇩▼🔽]\uFE0F?\)?")
 """Arrow in a name that says that lower values are better, as in "WER (↓)"."""
 
 
 def check_direction(table: ScoreColumns, score_columns: Sequence[str]) -> None:
-    """Check that no column of scores seems to be a loss or an error rate, of which lower values are better."""
+    """Check that no column of scores seems to be a loss or an error rate, for which lower values are better."""
     losses = [name for name in score_columns if _is_loss(name, table.numbers[name])]
     if losses:
         reversal = _describe_reversal(losses[0], table.numbers[losses[0]])
@@ -70,7 +70,7 @@ def check_metric_directions(table: ScoreColumns, score_columns: Sequence[str], n
 
 
 def check_item_directions(table: ScoreColumns, item_ids: Sequence[str], score: Floats) -> None:
-    """Check that no item is a metric of which lower scores are better, such as an error rate.
+    """Check that no item is a metric for which lower scores are better, such as an error rate.
 
     The name of the item decides (`_is_loss`). Three kinds of items are accepted:
 
@@ -118,7 +118,7 @@ def note_models_named_like_losses(table: ScoreColumns, columns: Sequence[str]) -
 
 
 def note_possible_losses(table: ScoreColumns, names: Sequence[str]) -> None:
-    """Add a note if columns or items are named like metrics of which lower values are often better, such as "toxicity"."""
+    """Add a note if columns or items are named like metrics for which lower values are often better, such as "toxicity"."""
     metrics = list(dict.fromkeys(names))
     possible_losses = [name for name in metrics if _POSSIBLE_LOSS.fullmatch(normalize_name(name))]
     if possible_losses and len(metrics) <= MAX_METRICS:
@@ -131,7 +131,7 @@ def note_possible_losses(table: ScoreColumns, names: Sequence[str]) -> None:
 def _is_loss(name: str, values: Floats) -> bool:
     """Return whether a column has the name of a loss or an error rate, or a sign such as ↓, and at least one positive value.
 
-    If a loss has no positive value, its sign was probably changed, so that higher values are better.
+    If a loss has no positive value, its sign was probably changed, and higher values are better.
 
     values : float array (n_rows,), values of the column; NaN if missing
     """
@@ -141,7 +141,7 @@ def _is_loss(name: str, values: Floats) -> bool:
 
 
 def _describe_reversal(name: str, values: Floats) -> str:
-    """Describe how to replace a loss by a score of which higher values are better.
+    """Describe how to replace a loss by a score for which higher values are better.
 
     values : float array (n_values,), values of the loss; NaN and infinite values are ignored
 

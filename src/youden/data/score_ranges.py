@@ -89,7 +89,7 @@ def find_extremes(scores: Floats, names: Sequence[str]) -> list[int]:
     """Find columns such as "best" or "min" that contain the highest, or the lowest, score of all other columns in each row.
 
     scores : float array (n_rows, n_columns); NaN if missing
-    names : names of the columns. A column with another name is not examined.
+    names : names of the columns. Only columns with a name such as "best" or "min" are examined.
 
     Returns the positions of these columns, ascending. A column with fewer than three scores is left out, and there must be at
     least two other columns.
@@ -337,7 +337,7 @@ def check_model_units(source: str, score: Floats, model_ids: Sequence[str]) -> s
 
 
 def _mark_models_with_other_unit(small_scores: Floats, large_scores: Floats, *, scale: float) -> Bools:
-    """Mark the models with scores from 0 to 1 that certainly have another unit than the models with large scores.
+    """Mark the models with scores from 0 to 1 that certainly have a different unit from the models with large scores.
 
     All models are marked if the large scores are only 0 and 100, because these are percentages. Otherwise, a model is marked on
     two conditions:

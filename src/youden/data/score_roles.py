@@ -85,9 +85,10 @@ class ScoreColumns:
         return [name for name in self.columns if name not in assigned_columns]
 
     def choose_model_columns(self) -> list[str]:
-        """Choose the columns that contain the names of the models: those that the user set, or else one by its name.
+        """Choose the columns that contain the names of the models.
 
-        The result is empty if the user set no column, and no column of texts has a name such as "model".
+        Columns that the user set are chosen. If there are none, the column of texts with the best name, such as "model", is
+        chosen. The result is empty if there is no such column, either.
 
         Raises: ImportFormatError [scores-columns] if several columns have equally good names.
         """
@@ -132,7 +133,7 @@ class ScoreColumns:
         return shared_columns if self.are_rows_distinct([*model_columns, *shared_columns]) else item_columns
 
     def has_distinct_values(self, name: str) -> bool:
-        """Return whether a column has another value in each row."""
+        """Return whether a column has a different value in each row."""
         return len(self.columns[name].unique_values) == self.n_rows
 
     def has_row_numbers(self, name: str) -> bool:
@@ -155,7 +156,7 @@ class ScoreColumns:
         Returns one column for a long table, and at least two for other tables.
 
         Raises: ImportFormatError [scores-columns] if it is unclear which columns have scores, or if the table has only one
-        model.
+            model.
         """
         score_columns = self.list_score_candidates(model_columns, item_columns)
         used_columns = (*score_columns, *model_columns, *item_columns)
@@ -189,7 +190,7 @@ class ScoreColumns:
         return candidates
 
     def list_columns_of_numbers(self, model_columns: Sequence[str], item_columns: Sequence[str]) -> list[str]:
-        """List the columns of numbers whose names and values do not exclude that they are scores.
+        """List the columns of numbers that may be scores, judged by their names and values.
 
         If the rows are items, columns that describe items are left out, unless fewer than two columns would remain: a table has
         the scores of at least two models.

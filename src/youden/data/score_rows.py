@@ -41,8 +41,8 @@ class LocatedFrame(NamedTuple):
     tables: Sequence[str] = ()
 
 
-def locate_frame_rows(table: object) -> LocatedFrame:
-    """Return the rows of a table in memory.
+def read_frame_rows(table: object) -> LocatedFrame:
+    """Read the rows of scores from a DataFrame or Series of pandas.
 
     The index becomes a column, because it may contain the names of models or items. The index is dropped if it only numbers the
     rows, or if a column has the same name.
@@ -68,7 +68,7 @@ def _to_frame(table: object) -> pd.DataFrame:
     Raises: ImportFormatError [scores-columns] if `table` is neither, or if its columns have several levels, so that a column
         has no single name.
     """
-    import pandas as pd  # takes long to load
+    import pandas as pd  # slow to import
 
     if not isinstance(table, pd.DataFrame | pd.Series):
         problem = f"a table of scores is read from paths or a pandas DataFrame: {describe_no_frame(table)}"
@@ -170,7 +170,7 @@ def _read_all_rows(files: Sequence[Path], notes: list[str], *, adds_models: bool
 
 def _to_located_frame(rows: Rows) -> LocatedFrame:
     """Convert rows with their locations to a data frame, and keep the locations for messages."""
-    import pandas as pd  # takes long to load
+    import pandas as pd  # slow to import
 
     locations = [location for location, _ in rows]
     frame = pd.DataFrame([row for _, row in rows], dtype=object)

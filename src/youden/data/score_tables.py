@@ -36,7 +36,7 @@ from youden.data.score_ranges import (
     find_extremes,
 )
 from youden.data.score_roles import ScoreColumns
-from youden.data.score_rows import locate_frame_rows, read_score_rows
+from youden.data.score_rows import read_frame_rows, read_score_rows
 from youden.data.score_values import (
     check_percent_signs_of_columns,
     check_scores,
@@ -120,7 +120,7 @@ def read_scores(
         [scores-size], [scores-pairs]: if the table cannot be used, or the roles of its columns are ambiguous; others if a
         file cannot be read.
     ConfigError
-        [scores-role]: if `columns` has another role, or a name that is not a text; [scores-range]: if `score_range` is
+        [scores-role]: if `columns` has an unknown role, or a name that is not a text; [scores-range]: if `score_range` is
         not two finite numbers in ascending order.
     """
     given = _check_roles({} if columns is None else columns)
@@ -133,7 +133,7 @@ def read_scores(
         paths = [Path(path) for path in given_paths]
         source, located = ", ".join(path.name for path in paths), read_score_rows(paths, notes)
     else:
-        source, located = "table", locate_frame_rows(table)
+        source, located = "table", read_frame_rows(table)
     return _read_table(ScoreColumns(source, located, given, notes), bounds)
 
 
@@ -171,7 +171,7 @@ def _check_range(score_range: Any) -> tuple[float, float]:
 
 
 def _read_table(table: ScoreColumns, score_range: tuple[float, float] | None) -> ScoreTable:
-    """Return the scores of the table.
+    """Read the scores of each model on each item from the chosen columns of a table.
 
     A table with columns of models and of items is long: it has one row per model and item. A table with only one of
     them is wide, and its columns of scores are the items or the models.
@@ -216,7 +216,7 @@ def _collect_scores(
 
     Returns a table with one row per score, and the columns `model`, `item` and `score`; the score is NaN if it is missing.
     """
-    import pandas as pd  # takes long to load
+    import pandas as pd  # slow to import
 
     scores = np.column_stack([table.numbers[name] for name in score_columns])
     if model_columns and item_columns:
@@ -254,7 +254,7 @@ def _average_cells(
     Models and items with a name such as "average" or "total" are left out, unless the user chose a column of this name.
 
     scores : result of `_collect_scores`
-    score_range : lowest and highest possible score; None if the user did not set them, so that they are inferred
+    score_range : lowest and highest possible score; if None, they are inferred
     columns : columns of the scores
 
     Raises: ImportFormatError [scores-size] if there are fewer than two models or items; [scores-id] if a name is blank

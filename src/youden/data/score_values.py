@@ -87,8 +87,8 @@ def check_percent_signs_of_columns(
 ) -> None:
     """Check that the columns of scores have the same unit: percentages with a percent sign, or other numbers.
 
-    Percentages with a sign have been divided by 100, so that they are usually at most 1. A score or an upper end of the range
-    that exceeds 1 probably has another unit, such as percent without a sign. There are two errors:
+    Percentages with a sign have been divided by 100, so they are usually at most 1. A score or an upper end of the range
+    that exceeds 1 probably has a different unit, such as percent without a sign. There are two errors:
 
     - Only some columns have percent signs, and a score or the upper end of the range exceeds 1.
     - All columns have percent signs, and only the upper end of the range exceeds 1.

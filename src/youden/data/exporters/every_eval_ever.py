@@ -294,7 +294,7 @@ def _describe_model(*, name: str, model_id: str) -> dict[str, Json]:
 def _to_strings(values: Mapping[str, Json]) -> dict[str, Json]:
     """Convert the values of a mapping to strings, as the schema requires.
 
-    A value of another type, such as a number or a list, becomes JSON text. Values of None are dropped.
+    A value of a different type, such as a number or a list, becomes JSON text. Values of None are dropped.
     """
     strings: dict[str, Json] = {}
     for key, value in values.items():

@@ -159,8 +159,8 @@ def _quote_field(text: str) -> str:
 def read_scores(path: Path, *, kind: ScoreKind, role: ScoreRole) -> Scores:
     """Read scores from a CSV file with a column `agent` and a column per item; an empty cell is NaN.
 
-    The file does not contain the number of trials of a cell (an agent on an item). The `weight` is therefore 1 for each observed
-    cell and 0 for the other cells.
+    The file does not contain the number of trials of a cell (an agent on an item). The `weight` is therefore 1 for each
+    observed cell and 0 for the other cells.
 
     Raises: RunFolderError if the file is missing or damaged.
 
@@ -310,8 +310,8 @@ def _find_alternatives(header: Iterable[str]) -> tuple[AlternativeRanking, ...]:
 def _to_ranking_row(record: Mapping[str, Any], alternative_rankings: Sequence[AlternativeRanking]) -> RankingRow:
     """Convert a record of ranking.csv to the row of its agent in the plain ranking and in the alternative rankings.
 
-    An alternative ranking scores agents by another rule. For example, the trusted ranking uses only comparisons with a trusted
-    panel. It may leave out some agents. The names of its columns begin with its own name, as in `trusted_ability`.
+    An alternative ranking scores agents by a different rule. For example, the trusted ranking uses only comparisons with a
+    trusted panel. It may leave out some agents. The names of its columns begin with its own name, as in `trusted_ability`.
 
     record : value of each column of ranking.csv, None if the field is empty
     alternative_rankings : names of the alternative rankings in ranking.csv, such as "robust"
@@ -434,7 +434,7 @@ def _format_numbers(values: Floats) -> list[str]:
 
     values : float array (n,)
     """
-    # formatting is slow, so that each distinct value is formatted once; comparing bits finds equal NaNs, too
+    # each distinct value is formatted once, because formatting is slow; comparing bits finds equal NaNs, too
     distinct_bits, positions = np.unique(values.view(np.int64), return_inverse=True)
     distinct_values = distinct_bits.view(np.float64).tolist()
     distinct_texts = np.array(list(map(repr, distinct_values)), dtype=object)

@@ -162,7 +162,7 @@ class UnfinishedExtension(ExtensionRequest):
         Returns
         -------
         str
-            Such as `youden extend agents runs/demo new-agents --calls 4000`.
+            The command line, such as `youden extend agents runs/demo new-agents --calls 4000`.
         """
         argument_field = self._get_argument_field()
         if argument_field is None:

@@ -220,10 +220,10 @@ def describe_addition(pool: Pool, new_pool: Pool, joined: Pool) -> list[str]:
     return notes
 
 
-def _describe_ids(noun: str, members: Sequence[M], new_members: Sequence[M], joined_members: Sequence[M]) -> list[str]:
+def _describe_ids(kind: str, members: Sequence[M], new_members: Sequence[M], joined_members: Sequence[M]) -> list[str]:
     """List notes about the ids of the agents, or of the items, of a pool by which a run was extended.
 
-    noun : "agent" or "item"
+    kind : "agent" or "item"
     members, new_members, joined_members : agents or items of the run before the extension, of the added pool, and of the run
         after the extension
 
@@ -234,14 +234,14 @@ def _describe_ids(noun: str, members: Sequence[M], new_members: Sequence[M], joi
     ids = [member.id for member in joined_members]
     left_out = [member.id for member in _list_new_members(joined_members, new_members)]
     if left_out:
-        counted = format_count(len(left_out), noun, "is", "are")
+        counted = format_count(len(left_out), kind, "is", "are")
         notes.append(
-            f"{counted} not in the run and left out: {_format_ids(left_out)}; add {noun}s by a separate extension"
+            f"{counted} not in the run and left out: {_format_ids(left_out)}; add {kind}s by a separate extension"
         )
 
     similar_names = describe_similar_names(ids)
     if similar_names != describe_similar_names(member.id for member in members):
-        notes.append(f"{noun}s: {similar_names}")
+        notes.append(f"{kind}s: {similar_names}")
     return notes
 
 

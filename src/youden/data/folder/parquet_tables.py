@@ -221,7 +221,7 @@ class ParquetTable(Generic[M]):
         Raises
         ------
         RunFolderError
-            [run-file-damaged]: if a column is missing or of another type, has nulls that are not allowed, or contains a
+            [run-file-damaged]: if a column is missing or of a different type, has nulls that are not allowed, or contains a
             text that is not in `ids_by_entity` or in the column's `words`, or a share that is not from 0 to 1.
         """
         return {column.name: self._read_as_array(column, ids_by_entity) for column in columns}

@@ -299,7 +299,7 @@ class RunConfig(RunKeys, BaseModel):
     def with_fit_settings(self, settings: FitSettings) -> RunConfig:
         """Return a copy of the config with other settings of the fit.
 
-        Raises ConfigError [run-config] if a setting is not allowed, so that a config that cannot be read is never written.
+        Raises ConfigError [run-config] if a setting is not allowed: a config that could not be read is never written.
         """
         rules = settings.rules
         changes = {

@@ -158,7 +158,7 @@ def parse_versioned_json(path: Path, content: bytes, adapter: TypeAdapter[T]) ->
     ------
     RunFolderError
         [run-version]: if another version of youden wrote the file; [run-file-damaged]: if the content is not JSON, lacks a
-        key, or has an unknown key or a value of another type; the message then names the key.
+        key, or has an unknown key or a value of a different type; the message then names the key.
     """
     # the version comes first, because a file of another version may have other keys
     try:
@@ -430,7 +430,7 @@ class GateLedger(StrictFile):
         by: GateQuantity = "ability",
         target: Target = "items-like-these",
     ) -> GateLedger:
-        """Return a copy of the ledger with a further interim analysis of an agent against a baseline.
+        """Return a copy of the ledger with another interim analysis of an agent against a baseline.
 
         Parameters
         ----------

@@ -60,7 +60,7 @@ def ranking_columns(
 ) -> tuple[TableColumn, ...]:
     """List the columns of a `ranking.csv`.
 
-    The plain ranking scores each agent by all its comparisons. An alternative ranking uses another scoring rule, for example
+    The plain ranking scores each agent by all its comparisons. An alternative ranking uses a different scoring rule, for example
     only comparisons with trusted agents.
 
     Parameters

@@ -102,7 +102,7 @@ class _PlanMetadata(TableMetadata):
 
 
 _CONVERTED_FIELDS = ("trials", "agent_ids", "item_ids", "source")
-"""Fields of a plan that its metadata does not contain, or contains under another name."""
+"""Fields of a plan that its metadata does not contain, or contains under a different name."""
 _UNCHANGED_FIELDS: dict[str, Any] = {
     name: (hint, ...)
     for name, hint in get_type_hints(Plan).items()
@@ -186,7 +186,7 @@ def _make_plan(path: Path, metadata: _PlanMetadata, trials: Trials) -> Plan:
     """Make a plan from the trials and the metadata in a file of a run.
 
     Most metadata are fields of the plan (`_UNCHANGED_FIELDS`). The holdout split, and the rounds in which an adaptive plan
-    was drawn, are stored in another form and are converted here.
+    was drawn, are stored in a different form and are converted here.
 
     path : file of the plan, which error messages name
     metadata : metadata of the file

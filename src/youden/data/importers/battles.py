@@ -269,7 +269,7 @@ def _read_table(path: Path, columns: Mapping[str, str], notes: list[str]) -> pd.
     has_other_winner = "winner" in rows or "winner" in columns
     if _SWAPPED_WINNER in rows and not has_other_winner:
         battles_with_a_first = table.assign(order=0.0)
-        battles_with_b_first = table.assign(order=1.0, winner=_read_text(rows[_SWAPPED_WINNER]))
+        battles_with_b_first = table.assign(order=1.0, winner=_convert_cells_to_text(rows[_SWAPPED_WINNER]))
         table = pd.concat([battles_with_a_first, battles_with_b_first])
 
     n_repeated = int(rows.map(str).duplicated().sum()) if (table["item"] != "").any() else 0
@@ -308,7 +308,7 @@ def _combine_winner_flags(path: Path, rows: pd.DataFrame, columns: Mapping[str, 
 
     winner = pd.Series("", index=rows.index, dtype=object)
     for name in flag_columns:
-        is_set = _convert_words(path, _read_text(rows[name]), _FLAGS, role=name, choices="1 and 0") == 1
+        is_set = _convert_words(path, _convert_cells_to_text(rows[name]), _FLAGS, role=name, choices="1 and 0") == 1
         has_two_results = is_set & (winner != "")
         if has_two_results.any():
             row = int(np.flatnonzero(has_two_results)[0]) + 1
@@ -336,7 +336,7 @@ def _select_columns(path: Path, rows: pd.DataFrame, columns: Mapping[str, str], 
     for role in _COLUMNS:
         column = _find_column(path, rows, role, columns)
         if column is not None:
-            table[role] = _read_text(rows[column])
+            table[role] = _convert_cells_to_text(rows[column])
             _check_filled(path, table[role], role, column)
 
     if (table["item"] == "").all():
@@ -359,12 +359,12 @@ def _describe_possible_items(rows: pd.DataFrame) -> list[str]:
     notes = []
     for name in map(str, rows):
         is_named_like_items = infer_role(name) in ("item", "prompt") and name in rows
-        if is_named_like_items and _read_text(rows[name]).duplicated().any():
+        if is_named_like_items and _convert_cells_to_text(rows[name]).duplicated().any():
             notes.append(f"the column {name} may identify the items; if it does, set --column item={name}")
     return notes
 
 
-def _read_text(values: pd.Series) -> pd.Series[str]:
+def _convert_cells_to_text(values: pd.Series) -> pd.Series[str]:
     """Convert the cells of a column to texts without blanks around them; an empty cell becomes "".
 
     A list, such as the judge of a battle in MT-Bench, is replaced by its first element.
@@ -441,7 +441,7 @@ def _compute_preferences(path: Path, table: pd.DataFrame, notes: list[str]) -> p
     """Convert the winner of each battle to the preference for model_a: 1 if model_a wins, 0 if model_b wins, 0.5 for a tie.
 
     The winner is the name of a model, a word such as "tie", or a number such as 0.7 or 70%. If all winners are numbers, they
-    are the preferences. An exception are names of models that are numbers, as in a battle of the models "7" and "13".
+    are the preferences. Models whose names are numbers, such as "7" and "13", are an exception.
 
     table : battles, with the columns model_a, model_b and winner as texts
     notes : receives a note on the meaning of the numbers if all winners are 0 or 1

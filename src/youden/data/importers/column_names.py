@@ -71,7 +71,7 @@ REMARKS = make_word_set(
 )
 """Last words of names for remarks on responses, which may be written as sentences like the responses themselves."""
 PARTS = make_word_set("raw parsed extracted clean cleaned normalized reasoning thinking thought thoughts tool")
-"""Words for a part or another form of a response."""
+"""Words for a part or a different form of a response."""
 SUBJECTS = make_word_set(
     "subject topic category subcategory domain discipline field theme chapter course exam split subset dataset corpus",
     "benchmark suite scenario collection language lang locale",
@@ -197,7 +197,7 @@ def _infer_role_of_name(name: str) -> str | None:
 
 
 def is_part_of_response(column: str) -> bool:
-    """Return whether a column holds a part or another form of a response, judged by its name.
+    """Return whether a column holds a part or a different form of a response, judged by its name.
 
     >>> is_part_of_response("raw_response"), is_part_of_response("response")
     (True, False)
@@ -206,7 +206,7 @@ def is_part_of_response(column: str) -> bool:
 
 
 def get_name_priority(column: str, role: str) -> int:
-    """Return how likely a column has a role, judged by its name: 0 for the most likely name, larger numbers for others.
+    """Return the position of a column among the candidates for a role, judged by its name: 0 is the most likely candidate.
 
     The usual names of the role come first, in the order of `NAMES`. They are followed by names whose last or first word is a
     usual name, and then by all other names. Ids of agents come last.
@@ -224,7 +224,7 @@ def get_name_priority(column: str, role: str) -> int:
     usual_parts = [part for part in (name, words[-1], words[0]) if part in usual_names]
     position = usual_names.index(usual_parts[0]) if usual_parts else n_usual
 
-    # positions are at most n_usual, so that each group of names comes after the one before
+    # positions are at most n_usual, so each group of names comes after the group before it
     if role == "agent" and words[-1] == "id":
         return position + 2 * n_usual
     return position if name in usual_names else position + n_usual

@@ -300,8 +300,8 @@ class _RoleSearch(WideTableSearch):
 
         1. If the rows come from several folders and several files, try `candidates`, the folders and the files as agents, and
            search for shared prompts.
-        2. Try the same columns as agents, and search for shared ids or prompts. The ids may restart in each folder or file, so
-           that the folder or file may be a part of the id.
+        2. Try the same columns as agents, and search for shared ids or prompts. The ids may restart in each folder or file;
+           the folder or file may then be a part of the id.
         3. Try the columns whose names do not suggest agents, and search for shared ids or prompts.
 
         candidates : columns whose names and values suggest agents, the most reliable first
@@ -323,7 +323,7 @@ class _RoleSearch(WideTableSearch):
 
         item_columns = self.list_item_columns_by_location()
         if not candidates:
-            self.check_locations_differ(item_columns)
+            self.check_ambiguous_locations(item_columns)
         columns = self.find_agents_sharing_most_items(likely_columns, item_columns)
         return columns or self.find_agents_sharing_most_items(self.list_unlikely_agent_columns(), self.item_columns)
 
@@ -406,7 +406,7 @@ class _RoleSearch(WideTableSearch):
         known_columns = {*self.location_columns, self.given.get("agent")}
         return any(is_agent_name(name) or name in known_columns for name in agents)
 
-    def check_locations_differ(self, item_columns: Sequence[str]) -> None:
+    def check_ambiguous_locations(self, item_columns: Sequence[str]) -> None:
         """Raise UnclearColumnsError if the folders and the files could equally well be the agents.
 
         This is the case if the same number of responses can be compared whether the folders or the files are the agents.
@@ -472,10 +472,10 @@ class _RoleSearch(WideTableSearch):
         return None
 
     def make_roles(self, *, agents: tuple[str, ...], text: str | None, agent_columns: tuple[str, ...]) -> Roles:
-        """Find the columns of the remaining roles, and return all roles.
+        """Assign columns to the roles item, prompt, group, empty and repeat, and return the columns of all roles.
 
-        The remaining roles are item, prompt, group, empty (a mark for responses that are empty on purpose) and repeat. If
-        several columns may have one of these roles, the most reliable or the first one gets it, without an error.
+        The role "empty" marks responses that are empty on purpose. If several columns may have a role, the most reliable or the
+        first one gets it, without an error.
 
         agents : columns that together name an agent; empty if the table has a column per agent
         text : column of responses; None if the table has a column per agent

@@ -145,7 +145,7 @@ def read_inspect(paths: Sequence[Path], /, *, columns: Mapping[str, str], text: 
 
 def _name_agents(models: Sequence[Json], tasks: Sequence[str], paths: Sequence[Path]) -> list[str]:
     """Name the agent of each run after its model, with a part of the path if several runs have the same model and task."""
-    # the runs of different tasks must not be distinguished, so that the task is a part of the name for now
+    # with the task in the name for now, runs of different tasks do not get a part of the path
     models_and_tasks = [f"{model}\0{task}" for model, task in zip(models, tasks, strict=True)]
     names = disambiguate_names(models_and_tasks, paths)
     return [name.replace(f"\0{task}", "") for name, task in zip(names, tasks, strict=True)]
@@ -457,7 +457,7 @@ def _get_lm_eval_responses(row: dict[str, Json]) -> list[Json] | None:
 
     row : values of the sample by key
 
-    Returns None if the task compares log-likelihoods, so that the sample contains numbers instead of texts.
+    Returns None if the sample contains numbers instead of texts, because the task compares log-likelihoods.
     """
     first_request = get_nested(row, "resps", 0)
     responses: list[Json] = first_request if isinstance(first_request, list) else [first_request]
@@ -581,7 +581,7 @@ def read_helm(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> Import
     Raises
     ------
     ImportFormatError
-        [import-format] if a file has another layout; [import-empty] if a folder has no such file, or no request has a
+        [import-format] if a file has a different layout; [import-empty] if a folder has no such file, or no request has a
         text.
     """
     files = find_files(paths, (STATE,), what=f"a {STATE} of HELM")

@@ -62,7 +62,7 @@ def read_alpaca_eval(paths: Sequence[Path], /, *, columns: Mapping[str, str]) ->
     Raises
     ------
     ImportFormatError
-        [import-format] if a file has another layout; [import-empty] if a folder has no such file, or no row has a text.
+        [import-format] if a file has a different layout; [import-empty] if a folder has no such file, or no row has a text.
     """
     files = find_files(paths, ("model_outputs*.json",), what="a model_outputs.json of AlpacaEval")
     builder = PoolBuilder(paths[0].stem)
@@ -392,7 +392,7 @@ def read_promptfoo(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> I
     Raises
     ------
     ImportFormatError
-        [import-empty] if a file has no results; [import-format] or [import-csv] if a file has another layout.
+        [import-empty] if a file has no results; [import-format] or [import-csv] if a file has a different layout.
     """
     builder = PoolBuilder(paths[0].stem)
     tests_by_variables: dict[bytes, int] = {}
@@ -428,7 +428,7 @@ def _read_file_results(file: Path, tests_by_variables: dict[bytes, int], replace
 
     Returns the results in the order of the file, at least one.
 
-    Raises: ImportFormatError [import-empty] if the file has no results; others if the file has another layout.
+    Raises: ImportFormatError [import-empty] if the file has no results; others if the file has a different layout.
     """
     if file.suffix.lower() == ".csv":
         results = list(_read_csv(file, replaced))
@@ -448,7 +448,7 @@ def _read_results(file: Path, tests_by_variables: dict[bytes, int], replaced: Re
         encoded as JSON; new tests are added. Pass the same dictionary for all files, so that a test keeps its number.
     replaced : counter of values such as NaN that are replaced because a pool cannot hold them; changed in place
 
-    Raises: ImportFormatError if the file cannot be read or has another layout.
+    Raises: ImportFormatError if the file cannot be read or has a different layout.
     """
     is_json_lines = file.suffix.lower() == ".jsonl"
     rows = read_lines(file, replaced) if is_json_lines else _read_result_list(file, replaced)

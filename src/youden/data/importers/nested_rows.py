@@ -99,7 +99,7 @@ def _extract_last_question(conversation: Json) -> str | None:
 
 
 def unwrap_text(value: Json) -> Json:
-    """Return the text inside a value of a known structure; a value of another structure is returned unchanged.
+    """Return the text inside a value of a known structure; any other value is returned unchanged.
 
     The known structures are:
 

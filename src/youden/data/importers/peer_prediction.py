@@ -184,7 +184,7 @@ def load_agents(file: Path) -> PaperAgentsFile:
 
     Returns the agents of the file, and one task per item with a response of each agent.
 
-    Raises: ImportFormatError [import-not-found] if the file cannot be read; [import-format] if it has another layout;
+    Raises: ImportFormatError [import-not-found] if the file cannot be read; [import-format] if it has a different layout;
         [import-agents] if two agents have the same name; [import-shape] if a task does not have one response per agent.
     """
     content = _read_json_file(file, PaperAgentsFile)
@@ -213,7 +213,7 @@ def _load_examples(files: Sequence[Path]) -> list[Example]:
 
     Returns the content of each file, in the order of `files`.
 
-    Raises: ImportFormatError [import-agents] if two files have different agents, or the same agents in another order, or if a
+    Raises: ImportFormatError [import-agents] if two files have different agents, or the same agents in a different order, or if a
         name cannot be the id of an agent; others if the content of a file is not consistent (see `_load_example`).
     """
     examples = [_load_example(file) for file in files]
@@ -314,7 +314,7 @@ def _read_json_file(file: Path, content_class: type[_M]) -> _M:
     Returns an instance of the class with the content of the file.
 
     Raises ImportFormatError [import-not-found] if the file cannot be read, or [import-format] if it is not JSON, lacks a
-    key or has a value of another type.
+    key or has a value of a different type.
     """
     byte_order_mark = b"\xef\xbb\xbf"
     try:

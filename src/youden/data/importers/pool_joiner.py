@@ -156,7 +156,7 @@ class PoolBuilder:
         The response counts as dropped in these cases:
 
         - The text is not a string, or differs from the earlier response.
-        - The id of the agent or of the item is missing, has another type than `str` or `int`, or is not a valid name.
+        - The id of the agent or of the item is missing, is neither a `str` nor an `int`, or is not a valid name.
 
         Parameters
         ----------
@@ -279,7 +279,7 @@ class PoolBuilder:
         """
         left_out = self._describe_left_out()
         self._check_has_text(left_out)
-        # merging the spellings of an id changes the ids, so that items are described before it, and repeats after it
+        # merging spellings changes ids: lost items are described before it, and repeats after it
         lost_items = [*self._describe_lost_items(), *self._describe_prompt_conflicts()]
         agent_variants = list(self._resolve_spelling_variants("agent", self._groups))
         item_variants = list(self._resolve_spelling_variants("item", self._item_prompts))
@@ -363,7 +363,7 @@ class PoolBuilder:
             yield f"{n_responses:,} {reason} ({counts_by_agent}; first: {self._first_locations[reason]})"
 
     def _resolve_spelling_variants(self, kind: Literal["agent", "item"], ids: dict[str, str | None]) -> Iterator[str]:
-        """Merge the ids of agents, or of items, that differ only by spaces or case, if they may belong to one agent or item.
+        """Merge ids of agents, or of items, that differ only by spaces or case, unless they belong to different agents or items.
 
         Two ids belong to different agents if both agents responded to the same item. Two ids belong to different items if an
         agent responded to both items.

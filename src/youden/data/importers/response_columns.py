@@ -290,9 +290,12 @@ class ResponseReader:
         return []
 
     def _split_lists(self, lists: Mapping[str, list[Json]], location: str) -> list[dict[str, Json]]:
-        """Split lists by role into one dictionary of values by role per element, such as {"text": "Yes"} and {"text": "No"}.
+        """Convert the lists of a row to one dictionary of values by role per response, such as [{"text": "Yes"}, {"text": "No"}].
 
         If the lists are empty or have different lengths, the result is empty, and the row is counted as left out or dropped.
+
+        lists : list of values by role, such as {"text": ["Yes", "No"]}
+        location : file and line, for messages
         """
         lengths = set(map(len, lists.values()))
         if len(lengths) > 1:

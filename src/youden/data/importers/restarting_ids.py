@@ -136,7 +136,7 @@ def has_repeats_in_rows(roles: Roles, rows: Sequence[Row]) -> bool:
     if item is None or "repeat" in roles.columns:
         return False
     table = TableColumns(rows)
-    texts_by_cell: defaultdict[tuple[str | None, str | None], list[tuple[object, ...]]] = defaultdict(list)
+    texts_by_cell = defaultdict[tuple[str | None, str | None], list[tuple[object, ...]]](list)
     cells = zip(table.join_columns(roles.agents), table.join_columns([item]), strict=True)
     for cell, row in zip(cells, rows, strict=True):
         texts = tuple(get_value(row, column) for column in text_columns)
@@ -145,8 +145,8 @@ def has_repeats_in_rows(roles: Roles, rows: Sequence[Row]) -> bool:
         texts_by_cell[cell].append(texts)
 
     n_cells_with_several = sum(len(texts) > 1 for texts in texts_by_cell.values())
-    differs = any(len(set(map(str, texts))) > 1 for texts in texts_by_cell.values())
-    return differs and n_cells_with_several >= len(texts_by_cell) / 2
+    has_different_texts = any(len(set(map(str, texts))) > 1 for texts in texts_by_cell.values())
+    return has_different_texts and n_cells_with_several >= len(texts_by_cell) / 2
 
 
 class _Responses:
@@ -166,7 +166,7 @@ class _Responses:
         self._table = table
         columns = roles.columns
         text_columns = roles.agent_columns or (columns["text"],)
-        # a missing response (None) becomes the text "None", so that a response "None" counts as missing, too
+        # a missing response (None) becomes the text "None". Therefore, a response "None" counts as missing
         texts_by_column = [map(str, table[name].values) for name in text_columns]
         texts = list(zip(*texts_by_column, strict=True))
         ids = table.join_columns([columns["item"]])
@@ -189,7 +189,7 @@ class _Responses:
         return [values[row] for row in self._rows]
 
     def have_unique_ids(self, *, prompts_decide: bool) -> bool:
-        """Return whether each id belongs to one item, so that the ids need not be combined with another column.
+        """Return whether each id belongs to one item, and the ids need not be combined with another column.
 
         This is the case in either of two cases:
 
@@ -389,7 +389,7 @@ def _choose_unnamed_group_or_prompt(
     location : path of the table, for errors
 
     Raises: ImportFormatError [import-ids] in the second case, and in the third case if more than a quarter of the rows have a
-        prompt that only one agent has, so that agents cannot be compared.
+        prompt that only one agent has. The agents could then not be compared.
     """
     item = roles.columns["item"]
     for name in columns:
@@ -415,7 +415,7 @@ def _choose_unnamed_group_or_prompt(
 
 
 def _describe_ambiguity(column: str, item: str, responses: _Responses, agents: Sequence[str]) -> str:
-    """Return the sentences that say that a column may separate items or agents or number repeats, and how to decide.
+    """Describe, for an error message, that a column may separate items or agents or number repeats, and how the user can decide.
 
     column : the ambiguous column
     item : column of the ids of items

@@ -124,7 +124,7 @@ def _read_helm(files: list[Path]) -> LocatedRows:
 
     files : files per_instance_stats.json, one per run of a model on a scenario
 
-    Raises: ImportFormatError if a file cannot be read or has another layout.
+    Raises: ImportFormatError if a file cannot be read or has a different layout.
     """
     for file in files:
         scenario = parse_helm_scenario(file)
@@ -203,7 +203,7 @@ def _read_swe_bench_report(file: Path) -> tuple[dict[str, list[str]], list[list[
     and "error_ids". A report of several models has a list of resolved instances for each model.
 
     Returns the ids of the resolved instances by model, and the lists of ids for all outcomes or models. Both are empty if
-    the file has another layout.
+    the file has a different layout.
     """
     content = read_json(file)
     id_lists = _get_id_lists(content)
@@ -241,5 +241,5 @@ def _find_model_name(file: Path) -> str:
 
 
 def _get_entries(value: Json) -> list[tuple[str, Json]]:
-    """Return the entries of an object; none for another value."""
+    """Return the entries of an object; none for any other value."""
     return list(value.items()) if isinstance(value, dict) else []

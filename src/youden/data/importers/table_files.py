@@ -135,7 +135,7 @@ def _parse_plain_text(text: str, *, separator: str) -> pd.DataFrame | None:
 
     Raises: ValueError or csv.Error if the text is not valid.
     """
-    import pandas as pd  # takes long to load
+    import pandas as pd  # slow to import
 
     first_line, _, _ = text.partition("\n")
     header = next(csv.reader([first_line], delimiter=separator), [])
@@ -349,9 +349,9 @@ def _read_separated_rows(
 ) -> Iterator[tuple[str, Row]]:
     """Yield the location and the values of each row of a CSV or TSV file.
 
-    The separator is the one that splits most lines into the same number of fields. The first line is the header if it has the
-    columns of a pool, or if `strict` is True; cells are then kept as they are. In other files, titles may be above the header, so
-    that it is searched for, and blank cells become None.
+    The separator is the one that splits most lines into the same number of fields. If the first line has the columns of a pool,
+    or if `strict` is True, this line is the header, and cells are kept as they are. In other files, there may be titles above
+    the header, and blank cells become None.
 
     add_note : function that is called with each assumption about the file, and its location
     replaced : counter of the characters that are replaced because they are not valid; None to count none
@@ -372,7 +372,7 @@ def _read_separated_rows(
 
 
 def _decode_windows_text(file: Path) -> str | None:
-    """Decode a table that is not UTF-8 as Windows-1252; return None if it seems to have another encoding.
+    """Decode a table that is not UTF-8 as Windows-1252; return None if it seems to have a different encoding.
 
     Bytes that are valid UTF-8 are decoded as UTF-8, and only the others as Windows-1252. Another encoding is assumed in these
     cases:

@@ -142,7 +142,7 @@ def _are_columns_known(files: Sequence[Path], columns: Mapping[str, str]) -> boo
 
 
 def _read_known_columns(paths: Sequence[Path], files: Sequence[Path], columns: Mapping[str, str]) -> ImportedPool:
-    """Read tables row by row. Their columns of responses and items are known.
+    """Import tables whose columns of responses and items are known, row by row.
 
     If no column names the agents of a file, the file is one agent.
 
@@ -387,7 +387,7 @@ class _TableImporter:
         return add_prompts(roles, rows, self.other_tables)
 
     def make_unclear_error(self, error: UnclearColumnsError, rows: Sequence[Row]) -> ImportFormatError:
-        """Make the error message for the user from the problem that the search for the roles of columns found.
+        """Make the error for a table whose columns have unclear roles.
 
         If only the first sheet of a spreadsheet was read, the responses may be in another sheet. Therefore, the message names
         the sheets that were not read.
@@ -497,13 +497,14 @@ def _make_agent_paths(roles: Roles) -> dict[str, ColumnPath]:
 
 
 def _make_id_function(previous_pool: Pool | None, *, has_one_table: bool) -> Callable[[int, str], str]:
-    """Return a function that returns the id of an item for its number and its prompt with single spaces.
+    """Return a function that gets the number and the prompt of an item, and returns an id for the item.
 
     The ids are q001, q002, … for one table, and hashes of the prompts for several tables: equal prompts then get equal ids even
     if only some of the tables are imported. The function ignores the number of the item, because the ids of the earlier import
     must not be given to other items.
 
-    previous_pool : earlier import, whose prompts keep their ids; None without one
+    previous_pool : earlier import, whose prompts keep their ids; None without one. Its prompts and those that the function gets
+        are compared with single spaces.
     has_one_table : whether all prompts are in one table
     """
     previous_items = () if previous_pool is None else previous_pool.items

@@ -78,8 +78,9 @@ def _format_keyword_arguments(arguments: Mapping[str, Json]) -> str:
 
 
 def _parse_if_json(value: Json, location: Path | str = "", replaced: Replacements | None = None) -> Json:
-    """Parse a text as JSON; a text that is not JSON, and any other value, is returned unchanged.
+    """Parse a text that may be JSON. Any other text, and a value that is not a text, is returned unchanged.
 
+    location : file and line, for the count of replaced values
     replaced : counter of values such as NaN that are replaced because a pool cannot hold them
     """
     if not isinstance(value, str):
@@ -269,7 +270,7 @@ def _read_exports(file: Path, replaced: Replacements) -> Iterator[tuple[str, Jso
     """
     text = read_text(file, replaced)
     content = _parse_if_json(text, file, replaced)
-    if isinstance(content, str):  # the file is not one JSON value, so that it is returned as text
+    if isinstance(content, str):  # the file is not one JSON value
         yield from parse_lines(text, file, replaced)
         return
 
@@ -367,7 +368,7 @@ def _format_new_inputs(call: _Span, yielded_keys: set[str]) -> Iterator[str]:
 
 
 def _format_message_part(part: Json, role: Json) -> str:
-    """Format a text, tool call or tool result in a message; return "" for a part of another type.
+    """Format a text, tool call or tool result in a message; return "" for any other part.
 
     role : role of the author of the message, such as "user"
     """

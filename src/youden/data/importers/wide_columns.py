@@ -65,7 +65,7 @@ class WideTableSearch(ColumnCandidates):
         """Raise UnclearColumnsError if it is not certain which columns hold the responses of agents.
 
         Two kinds of columns are doubtful: chosen columns that may hold something else, such as remarks, and other columns that
-        may hold the responses of a further agent. The second kind is searched for only if the responses are prose. The error
+        may hold the responses of another agent. The second kind is searched for only if the responses are prose. The error
         proposes the chosen columns that are not doubtful.
 
         agent_columns : chosen columns, which may each hold the responses of one agent; at least two
@@ -136,10 +136,10 @@ class WideTableSearch(ColumnCandidates):
         return doubtful_columns if n_certain > 1 else []
 
     def may_hold_another_agent(self, name: str, agent_columns: Sequence[str]) -> bool:
-        """Return whether a column that was not chosen as an agent's column may hold the responses of a further agent.
+        """Return whether a column that was not chosen as an agent's column may hold the responses of another agent.
 
         A column of texts with a name such as "variant" may hold responses if its texts seldom recur. Other columns may not if
-        they hold addresses or UUIDs, or have another meaning (`has_other_meaning`). Of the rest, these columns may hold
+        they hold addresses or UUIDs, or have a different meaning (`has_other_meaning`). Of the rest, these columns may hold
         responses:
 
         - texts between two columns of agents;
@@ -222,7 +222,7 @@ class WideTableSearch(ColumnCandidates):
         """Return the column of questions among columns of prose; None if all of them hold responses.
 
         The column of questions is the one whose name suggests questions. If no name does, the texts are compared; two columns are
-        too few for this comparison, so that both are taken as responses.
+        too few for this comparison, and both are taken as responses.
 
         prose_columns : names of the columns of prose, in the order of the table
 

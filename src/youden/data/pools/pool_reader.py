@@ -226,7 +226,7 @@ class _ResponseLines:
         except (orjson.JSONDecodeError, KeyError, TypeError):
             return False
 
-        # each record has the keys agent, item and text, so further keys make it longer
+        # each record has the keys agent, item and text, so additional keys make it longer
         has_further_keys = any(len(record) > len(_RESPONSE) for record in records)
         if has_further_keys or _may_repeat_keys(lines):
             return False
@@ -295,11 +295,11 @@ def _to_int64(values: Iterable[int]) -> Positions:
     return np.fromiter(values, dtype=np.int64)
 
 
-def _read_agents_or_items(source: Source, noun: str, key: str) -> Iterator[tuple[str, str | None, dict[str, Json]]]:
+def _read_agents_or_items(source: Source, kind: str, key: str) -> Iterator[tuple[str, str | None, dict[str, Json]]]:
     """Read the agents of a pool from agents.jsonl, or its items from items.jsonl, one per line.
 
     source : the file, which error messages name
-    noun : "agent" or "item", for messages
+    kind : "agent" or "item", for messages
     key : optional key of a line, other than "meta": "group" for agents, "prompt" for items
 
     Yields for each line the id, the group or prompt (None if it is missing), and the metadata (empty if they are missing).
@@ -309,11 +309,11 @@ def _read_agents_or_items(source: Source, noun: str, key: str) -> Iterator[tuple
     """
     line_by_id: dict[str, int] = {}
     for line, record in _iter_file_records(source, required={"id"}, optional={key, "meta"}):
-        id_ = source.require_id(record["id"], noun, line)
+        id_ = source.require_id(record["id"], kind, line)
         if id_ in line_by_id:
             raise source.make_error(
                 line,
-                f"{noun} {format_excerpt(id_)} is already in line {line_by_id[id_]}. Remove one of them.",
+                f"{kind} {format_excerpt(id_)} is already in line {line_by_id[id_]}. Remove one of them.",
                 slug="pool-duplicate",
             )
         line_by_id[id_] = line
@@ -330,7 +330,7 @@ def _read_agents_or_items(source: Source, noun: str, key: str) -> Iterator[tuple
 
     source.log_replaced()
     if not line_by_id:
-        raise source.make_error(None, f"it has no rows. Add one line per {noun}.", slug="pool-empty")
+        raise source.make_error(None, f"it has no rows. Add one line per {kind}.", slug="pool-empty")
 
 
 def _check_prompt_or_group(source: Source, value: Json, key: str, line: int) -> str | None:

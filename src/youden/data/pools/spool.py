@@ -99,11 +99,11 @@ class Spool:
         return cast(Objects, texts_in_file)  # which is indexed like an array of objects
 
     def _store_encoded(self, data: bytes | memoryview) -> None:
-        """Store the bytes of further texts after those of the earlier texts.
+        """Append encoded texts to the stored texts.
 
-        Texts are kept in memory up to a total of `MAX_BYTES_IN_MEMORY`. Above this total, all texts are moved to a
-        temporary file, to which further texts are added. If the system has no `os.pread`, which is needed to read from the
-        file, all texts stay in memory.
+        Texts are kept in memory up to a total of `MAX_BYTES_IN_MEMORY`. Above this total, all texts are moved to a temporary
+        file, and later texts are appended to the file. If the system has no `os.pread`, which is needed to read from the file,
+        all texts stay in memory.
 
         data : one text in UTF-8, or several texts that are joined by SEPARATOR
         """
@@ -198,9 +198,9 @@ class Source:
     unit: Literal["line", "row"] = "line"
     replaced: Replacements = field(default_factory=Replacements, compare=False)
 
-    def make_error(self, number: int | None, problem: str, *, slug: str) -> PoolError:
+    def make_error(self, row_number: int | None, problem: str, *, slug: str) -> PoolError:
         """Return the error for a problem in the row with this number, or in the whole file if it is None."""
-        location = str(self.path) if number is None else f"{self.path}, {self.unit} {number}"
+        location = str(self.path) if row_number is None else f"{self.path}, {self.unit} {row_number}"
         return PoolError(f"{location}: {problem}", slug=slug)
 
     @contextmanager
@@ -216,10 +216,10 @@ class Source:
         with file:
             yield file
 
-    def decode(self, raw: bytes, number: int) -> str:
+    def decode(self, raw: bytes, row_number: int) -> str:
         """Decode a row of the file from UTF-8; a byte order mark is not removed.
 
-        number : number of the row in the file, from 1, for the error
+        row_number : number of the row in the file, from 1, for the error
 
         Raises: PoolError [pool-encoding] if the row is not UTF-8.
         """
@@ -227,74 +227,74 @@ class Source:
             return raw.decode()
         except UnicodeDecodeError as error:
             raise self.make_error(
-                number,
+                row_number,
                 f"byte 0x{raw[error.start]:02x} at position {error.start + 1} is not UTF-8. Save the file as UTF-8, "
                 "or pass it to `youden init`, which also reads UTF-16 and writes a pool.",
                 slug="pool-encoding",
             ) from error
 
-    def require_id(self, value: object, noun: str, number: int) -> str:
+    def require_id(self, value: object, kind: str, row_number: int) -> str:
         """Check the id of an agent or item, and return it unchanged.
 
-        noun : "agent" or "item", for the error
-        number : number of the row in the file, from 1, for the error
+        kind : "agent" or "item", for the error
+        row_number : number of the row in the file, from 1, for the error
 
         Raises: PoolError [pool-id] if the id is not a string, is blank, has control characters, or starts like a formula of
             a spreadsheet (with =, +, -, @). A plain number such as -3 is valid.
         """
         if not isinstance(value, str):
             raise self.make_error(
-                number,
-                f"the {noun} id is not a string: got {format_excerpt(value)}. Set ids that are strings.",
+                row_number,
+                f"the {kind} id is not a string: got {format_excerpt(value)}. Set ids that are strings.",
                 slug="pool-id",
             )
         if not value.strip():
             raise self.make_error(
-                number, f"the {noun} id is empty ({value!r}). Set a different id for every {noun}.", slug="pool-id"
+                row_number, f"the {kind} id is empty ({value!r}). Set a different id for every {kind}.", slug="pool-id"
             )
-        self.check_name(value, f"{noun} id", number)
+        self.check_name(value, f"{kind} id", row_number)
         return value
 
-    def make_no_string_error(self, value: object, noun: str, number: int) -> PoolError:
-        """Return the error [pool-key] for a prompt or group (`noun`) that is not a string, in the row with this number."""
-        problem = f"the {noun} is not a string: got {format_excerpt(value)}. Set a string, or remove the {noun}."
-        return self.make_error(number, problem, slug="pool-key")
+    def make_no_string_error(self, value: object, subject: str, row_number: int) -> PoolError:
+        """Return the error [pool-key] for a prompt or group (`subject`) that is not a string, in the row with this number."""
+        problem = f"the {subject} is not a string: got {format_excerpt(value)}. Set a string, or remove the {subject}."
+        return self.make_error(row_number, problem, slug="pool-key")
 
-    def check_name(self, value: str, noun: str, number: int) -> None:
+    def check_name(self, value: str, subject: str, row_number: int) -> None:
         """Raise PoolError [pool-id] if a name has control characters, or if a spreadsheet would run it as a formula.
 
-        noun : what the name is, such as "agent id" or "group", for the error
-        number : number of the row in the file, from 1, for the error
+        subject : what the name is, such as "agent id" or "group", for the error
+        row_number : number of the row in the file, from 1, for the error
         """
         if problem := find_name_fault(value):
-            raise self.make_error(number, f"the {noun} {format_excerpt(value)} {problem}", slug="pool-id")
+            raise self.make_error(row_number, f"the {subject} {format_excerpt(value)} {problem}", slug="pool-id")
 
-    def require_text(self, value: object, number: int) -> str:
+    def require_text(self, value: object, row_number: int) -> str:
         """Check a response and return it; log a warning if it has more than `LONG_TEXT` characters.
 
         None and a text of spaces become the empty string, which is a valid response.
 
-        number : number of the row in the file, from 1, for the error
+        row_number : number of the row in the file, from 1, for the error
 
         Raises: PoolError [pool-text] if the response is neither a string nor None.
         """
         if value is None:
             return ""
         if isinstance(value, str):
-            self.warn_if_long(value, "text", number)
+            self.warn_if_long(value, "text", row_number)
             return "" if value.isspace() else value
         raise self.make_error(
-            number,
+            row_number,
             f"the text is not a string: got {format_excerpt(value)}. Set a string, which is empty for an empty response, or "
             "remove the row if there is no response.",
             slug="pool-text",
         )
 
-    def parse_repeat(self, value: object, number: int) -> int | None:
+    def parse_repeat(self, value: object, row_number: int) -> int | None:
         """Convert the number of a repeat to an integer; None and the empty string become None.
 
         value : integer, float such as 2.0, or string of digits such as "2" or "2.0", without spaces
-        number : number of the row in the file, from 1, for the error
+        row_number : number of the row in the file, from 1, for the error
 
         Raises: PoolError [pool-repeat] if the repeat is not a whole number from 0 to 2³¹ − 1, for example NaN or a bool.
         """
@@ -305,17 +305,17 @@ class Source:
         if repeat is not None and 0 <= repeat < 2**31:
             return repeat
         raise self.make_error(
-            number,
+            row_number,
             f"the repeat is not a whole number: got {format_excerpt(value)}. Number an agent's responses to an item from 0 or 1.",
             slug="pool-repeat",
         )
 
-    def to_encodable(self, value: object, number: int) -> object:
+    def to_encodable(self, value: object, row_number: int) -> object:
         """Replace unpaired surrogates, which UTF-8 cannot encode, by U+FFFD, and count the text in `replaced`."""
         if not isinstance(value, str):
             return value
         encodable = replace_surrogates(value)
-        self.replaced.add(n_texts=int(encodable != value), location=f"{self.path}, {self.unit} {number}")
+        self.replaced.add(n_texts=int(encodable != value), location=f"{self.path}, {self.unit} {row_number}")
         return encodable
 
     def log_replaced(self) -> None:
@@ -323,17 +323,21 @@ class Source:
         if note := self.replaced.describe():
             _LOG.warning("%s", printable(note))
 
-    def warn_if_long(self, value: str, noun: str, number: int) -> None:
+    def warn_if_long(self, value: str, subject: str, row_number: int) -> None:
         """Log a warning if a text has more than LONG_TEXT characters.
 
-        noun : what the text is, such as "response", for the warning
-        number : number of the row in the file, from 1, for the warning
+        subject : what the text is, such as "response", for the warning
+        row_number : number of the row in the file, from 1, for the warning
         """
         if len(value) > LONG_TEXT:
             _LOG.warning(
                 "%s, %s %d: the %s has %s characters. Checks of it take a while, and few judges can read it. Check whether it is "
                 "correct.",
-                *(printable(str(self.path)), self.unit, number, noun, f"{len(value):,}"),
+                printable(str(self.path)),
+                self.unit,
+                row_number,
+                subject,
+                f"{len(value):,}",
             )
 
 

@@ -111,7 +111,7 @@ def iter_distinct_pairs(positions: Positions, column: pa.LargeStringArray) -> It
     null_code = n_texts - 1
     text_codes = to_int64(encoded.indices.fill_null(null_code))
 
-    # `np.unique` compares single integers, so that a pair is encoded as position · n_texts + code of the text
+    # a pair is encoded as one integer, position · n_texts + code of the text, because `np.unique` compares single numbers
     pair_codes, first_rows = np.unique(positions * n_texts + text_codes, return_index=True)
     for pair_code, row in zip(pair_codes.tolist(), first_rows.tolist(), strict=True):
         position, text_code = divmod(pair_code, n_texts)

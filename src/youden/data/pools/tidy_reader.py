@@ -67,7 +67,7 @@ def read_csv(path: Path, empty: EmptyRule = "failure") -> Pool:
     with source.open() as file, allow_long_csv_fields():
         records = _read_csv_records(source, file)
         header_line, header = next(records, (1, []))
-        _check_column_names(source, [name for name in header if name != GUARDED], number=header_line)
+        _check_column_names(source, [name for name in header if name != GUARDED], header_line=header_line)
         positions = {name: header.index(name) for name in (*columns, GUARDED) if name in header}
         for line, record in records:
             _check_csv_record(source, record, header, line)
@@ -144,7 +144,7 @@ def _open_table(source: Source, file: BinaryIO) -> pq.ParquetFile:
         ) from error
 
     schema = table.schema_arrow
-    _check_column_names(source, schema.names, number=None)
+    _check_column_names(source, schema.names, header_line=None)
     for name in schema.names:
         _check_column_type(source, name, schema.field(name).type)
     return table
@@ -219,11 +219,11 @@ def read_frame(frame: pd.DataFrame, empty: EmptyRule = "failure") -> Pool:
 def _to_tidy_frame(source: Source, frame: pd.DataFrame) -> pd.DataFrame:
     """Convert a user's data frame to a data frame with one row per response, and check its columns.
 
-    Texts that `youden export` changed, so that no spreadsheet runs them as formulas, are restored. A frame with one column
-    per agent is rearranged.
+    A frame with one column per agent is rearranged. `youden export` changes texts that a spreadsheet would run as formulas;
+    these texts are restored.
 
     source : the data frame as a source of rows, for error messages
-    frame : value that the user passed; it may be of another type, which is an error
+    frame : value that the user passed; it may be of a different type, which is an error
 
     Raises PoolError [pool-columns] if the value is not a data frame, or its columns are not those of a pool.
     """
@@ -240,7 +240,7 @@ def _to_tidy_frame(source: Source, frame: pd.DataFrame) -> pd.DataFrame:
         remedy = 'Select one level, for example by `table["text"]`, or set one name per column.'
         raise source.make_error(None, f"{problem} {remedy}", slug="pool-columns")
 
-    _check_no_repeated_names(source, [str(name) for name in frame.columns], number=None)
+    _check_no_repeated_names(source, [str(name) for name in frame.columns], header_line=None)
     if frame.index.name == "item" and "item" not in frame:
         frame = frame.reset_index()
     if GUARDED in frame:
@@ -250,7 +250,7 @@ def _to_tidy_frame(source: Source, frame: pd.DataFrame) -> pd.DataFrame:
         frame = _melt_agents(source, frame)
 
     column_names = [str(name) for name in frame.columns]
-    _check_column_names(source, column_names, number=None)
+    _check_column_names(source, column_names, header_line=None)
     return frame
 
 
@@ -272,7 +272,7 @@ def _melt_agents(source: Source, frame: pd.DataFrame) -> pd.DataFrame:
     """Convert a frame with one row per item and one column per agent to a frame with one row per response.
 
     Items to which no agent responded are left out. A frame without a column `item`, or with several rows of an item, has
-    another layout. It is returned unchanged, except that blank rows are left out.
+    a different layout. It is returned unchanged, except that blank rows are left out.
 
     source : the data frame as a source of rows, for error messages
 
@@ -409,9 +409,9 @@ class _TidyRows:
         agent_position = self._agents.setdefault(agent_id, len(self._agents))
         item_position = self._items.setdefault(item_id, len(self._items))
         self._cells.add(agent_position, item_position, response, row_number=row_number, repeat=repeat_number)
-        for noun, value in (("prompt", prompt), ("group", group)):
+        for kind, value in (("prompt", prompt), ("group", group)):
             if not isinstance(value, str | None):
-                raise self._source.make_no_string_error(value, noun, row_number)
+                raise self._source.make_no_string_error(value, kind, row_number)
         if prompt:
             self._source.warn_if_long(prompt, "prompt", row_number)
             self._store_prompt_or_group(self._prompts, item_id, prompt, f"prompt of item {item_id!r}", row_number)
@@ -520,11 +520,11 @@ class _TidyRows:
         items = tuple(Item(item_id, prompt=prompts.get(item_id)) for item_id in item_ids)
         return Pool(agents, items, texts, name=self._source.path.stem, repeat_texts=repeat_texts)
 
-    def _warn_if_similar(self, noun: str, ids: list[str]) -> None:
-        """Log a warning if some ids of agents or items (`noun`) differ so little that they may be misspelt."""
+    def _warn_if_similar(self, kind: str, ids: list[str]) -> None:
+        """Log a warning if some ids of agents or items (`kind`) differ so little that they may be misspelt."""
         note = describe_similar_names(ids)
         if note:
-            _LOG.warning("%s, %s: %s", printable(str(self._source.path)), noun, printable(note))
+            _LOG.warning("%s, %s: %s", printable(str(self._source.path)), kind, printable(note))
 
 
 def _has_valid_fields_without_repeats(columns: Sequence[pa.LargeStringArray]) -> bool:
@@ -607,12 +607,12 @@ def _read_csv_records(source: Source, file: BinaryIO) -> Iterator[tuple[int, lis
         ) from error
 
 
-def _check_column_names(source: Source, names: list[str], *, number: int | None) -> None:
+def _check_column_names(source: Source, names: list[str], *, header_line: int | None) -> None:
     """Check that a table has all required columns of a pool, no unknown column, and no two columns with the same name.
 
     source : the table, which error messages name
     names : names of its columns
-    number : number of the line with the header, for error messages; None if the table has no header line
+    header_line : number of the line with the header, for error messages; None if the table has no header line
 
     Raises PoolError [pool-columns]. The message lists the allowed names.
     """
@@ -624,21 +624,21 @@ def _check_column_names(source: Source, names: list[str], *, number: int | None)
     elif unknown:
         problem = f"the column {format_excerpt(unknown[0])} is unknown. Remove it, or pass a folder with meta."
     if problem:
-        raise source.make_error(number, f"{problem} {_suggest_columns(source)}", slug="pool-columns")
-    _check_no_repeated_names(source, names, number=number)
+        raise source.make_error(header_line, f"{problem} {_suggest_columns(source)}", slug="pool-columns")
+    _check_no_repeated_names(source, names, header_line=header_line)
 
 
-def _check_no_repeated_names(source: Source, names: list[str], *, number: int | None) -> None:
+def _check_no_repeated_names(source: Source, names: list[str], *, header_line: int | None) -> None:
     """Raise PoolError [pool-columns] if several columns have the same name.
 
     source : the table, which error messages name
     names : names of its columns
-    number : number of the line with the header, for error messages; None if the table has no header line
+    header_line : number of the line with the header, for error messages; None if the table has no header line
     """
     repeated_names = [name for name, n_columns in Counter(names).items() if n_columns > 1]
     if repeated_names:
         problem = f"several columns have the same name: got {', '.join(map(repr, repeated_names))}."
-        raise source.make_error(number, f"{problem} Give each column another name.", slug="pool-columns")
+        raise source.make_error(header_line, f"{problem} Give each column another name.", slug="pool-columns")
 
 
 def _suggest_columns(source: Source) -> str:
