@@ -90,17 +90,15 @@ def check_item_directions(table: ScoreColumns, item_ids: Sequence[str], score: F
             _refuse_loss(table, item_id, "on an item", remedy)
 
 
-def _refuse_loss(table: ScoreColumns, loss: str, place: str, remedy: str) -> None:
-    """Raise ImportFormatError [scores-direction] for a loss, or add a note, once, if the user set the columns of scores.
+def _refuse_loss(table: ScoreColumns, loss: str, location: str, remedy: str) -> None:
+    """Raise ImportFormatError [scores-direction] for a loss. If the user set the columns of scores, only add a note.
 
     loss : name of a column, an average, a metric or an item
-    place : where the loss was found, such as "on an item"
+    location : where the loss was found, such as "on an item"
     remedy : sentence without a full stop
     """
     if not table.given.get("score"):
-        problem = (
-            f"lower values seem to be better {place}, and an audit ranks the highest first: got {format_excerpt(loss)}."
-        )
+        problem = f"lower values seem to be better {location}, and an audit ranks the highest first: got {format_excerpt(loss)}."
         exception = "If higher values are better, name all columns of scores by --column score=NAME,NAME."
         raise import_error(table.source, f"{problem} {remedy}. {exception}", slug="scores-direction")
 

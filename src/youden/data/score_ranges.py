@@ -41,8 +41,10 @@ def determine_range(source: str, scores: Floats, score_range: tuple[float, float
         magnitude, or if scores are outside of `score_range`.
     """
     lowest, highest = float(scores.min()), float(scores.max())
-    usual_ranges = [(low, high) for low, high in _RANGES if low <= lowest and highest <= high]
-    low, high = score_range or [*usual_ranges, (lowest, highest)][0]
+    if score_range is None:
+        usual_ranges = [(low, high) for low, high in _RANGES if low <= lowest and highest <= high]
+        score_range = usual_ranges[0] if usual_ranges else (lowest, highest)
+    low, high = score_range
     if low == high:
         problem = f"all scores are equal, so their range is unknown: got {low:g}. Set it by --range LOW,HIGH."
         raise import_error(source, problem, slug="scores-bounds")

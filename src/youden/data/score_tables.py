@@ -208,7 +208,7 @@ def _read_table(table: ScoreColumns, score_range: tuple[float, float] | None) ->
 def _collect_scores(
     table: ScoreColumns, model_columns: list[str], item_columns: list[str], score_columns: list[str]
 ) -> pd.DataFrame:
-    """List the scores of a table, and note how it was read.
+    """List the scores of a table, and add a note on how the table was read.
 
     model_columns, item_columns : columns that together name the model, or the item, of a row; a long table has both. In a wide
         table, each column of scores is named after its item, or after its model if the rows are items.

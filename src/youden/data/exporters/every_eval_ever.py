@@ -108,8 +108,8 @@ def _write_evaluation(run: _Run, row: RankingRow, folder: Path) -> None:
 def _to_evaluation(run: _Run, row: RankingRow) -> dict[str, Json]:
     """Return the content of the JSON file of one agent, in the layout of the Every Eval Ever schema.
 
-    row : the agent's row in the plain ranking. The row also contains the agent's rows in the alternative rankings
     run : the run to export, with its pool and the facts about its calls
+    row : the agent's row in the plain ranking; it also contains the agent's rows in the alternative rankings
     """
     collection = _get_collection_name(run)
     model = _make_model_id(row.agent)

@@ -132,7 +132,7 @@ def find_subpool(pool: Pool, agents: Sequence[str], items: Sequence[str], *, dig
 
 
 def _drop_empty_repeats(texts_by_repeat: Sequence[Objects]) -> list[Objects]:
-    """Drop the last arrays of texts if they are empty, because no agent responded that often; keep the first array.
+    """Drop the last repeats in which no agent has a response, but keep the first one.
 
     texts_by_repeat : object arrays (n_agents, n_items): first responses, second responses and so on, with None for a missing
         response
@@ -144,7 +144,7 @@ def _drop_empty_repeats(texts_by_repeat: Sequence[Objects]) -> list[Objects]:
 
 
 def _add_agents(pool: Pool, new_pool: Pool) -> Pool:
-    """Return a copy of a pool, with the new agents of another pool and their responses to the items of the first pool.
+    """Add the new agents of another pool to a pool, with their responses to the items of the first pool, and return the result.
 
     Raises: PoolError [join-none] if no agent is new; [join-conflict] if a prompt or a response differs between the pools;
         [join-gaps] if a new agent has no response to an item to which all agents of the first pool responded.
@@ -165,7 +165,7 @@ def _add_agents(pool: Pool, new_pool: Pool) -> Pool:
 
 
 def _add_items(pool: Pool, new_pool: Pool) -> Pool:
-    """Return a copy of a pool, with the new items of another pool and the responses of the first pool's agents to them.
+    """Add the new items of another pool to a pool, with the responses of the first pool's agents to them, and return the result.
 
     Raises: PoolError [join-none] if no item is new; [join-conflict] if a prompt or a response differs between the pools;
         [join-gaps] if the first pool is complete, but an agent has no response to a new item. If responses are missing from
@@ -190,7 +190,7 @@ def _list_new_members(members: Sequence[M], new_members: Sequence[M]) -> list[M]
 
 
 def describe_addition(pool: Pool, new_pool: Pool, joined: Pool) -> list[str]:
-    """List what a user should know about a pool by which a run was extended, as clauses for notes.
+    """Describe the extension of a run by another pool, as clauses for notes to the user.
 
     Parameters
     ----------
@@ -548,8 +548,8 @@ def _make_nothing_new_error(kind: str, new_pool: Pool) -> PoolError:
 def _check_gaps(agents: Sequence[Agent], items: Sequence[Item], texts: Objects) -> None:
     """Check that agents have responded to all items on which they must be compared.
 
-    texts : object array (n_agents, n_items), response of each agent to each of these items; None if there is no response. An
-        empty text is a response, unless the config has `empty: missing`: such a pool has None in place of empty texts.
+    texts : object array (n_agents, n_items), response of each agent to each of these items; None if there is no response. If
+        empty texts count as missing (`empty: missing` in the config), they are None, too.
 
     Raises PoolError [join-gaps] for the first agent without a response.
     """

@@ -257,7 +257,9 @@ class ParquetTable(Generic[M]):
                 return values
 
     def _check_range(self, column: TableColumn, values: Floats) -> None:
-        """Check that shares are from 0 to 1, and that bits are 0 or 1. Missing values (NaN) are accepted.
+        """Check that the values of a column of shares are from 0 to 1, or that those of a column of bits are 0 or 1.
+
+        Other columns are not checked, and missing values (NaN) are accepted.
 
         Raises: RunFolderError [run-file-damaged] if the column contains another value.
         """

@@ -585,8 +585,8 @@ def _read_recorded_store(folder: Path) -> str | None:
 def _remove_rare_keys(data: dict[str, Json], config: RunConfig) -> None:
     """Remove rarely used keys from `data`, the keys of a config, if they have their default values."""
     for key in ("extensions", "trusted", "families", "clones", "robust", "follow_up_fraction", "self_trials"):
-        has_empty_default = not data[key]
-        if has_empty_default:
+        has_default = not data[key]  # the defaults of these keys are empty, False or 0
+        if has_default:
             del data[key]
     if config.ray == RayWorkers():
         del data["ray"]

@@ -93,8 +93,8 @@ def read_battles(path: Path, *, columns: Mapping[str, str]) -> Verdicts:
     _check_roles(path, columns)
     notes: list[str] = []
     table = _clean_battles(path, _read_table(path, columns, notes), notes)
-    model_numbers, model_names = _number_names(path, pd.concat([table["model_a"], table["model_b"]]))
-    item_numbers, item_names = _number_names(path, table["item"])
+    model_numbers, model_names = _factorize_names(path, pd.concat([table["model_a"], table["model_b"]]))
+    item_numbers, item_names = _factorize_names(path, table["item"])
     notes += filter(None, [describe_similar_names(model_names)])
 
     # the first model of a trial is the one that was shown first, and the answer is the preference for it
@@ -123,8 +123,8 @@ def _check_roles(path: Path, columns: Mapping[str, str]) -> None:
         raise import_error(path, problem, slug="battles-columns")
 
 
-def _number_names(path: Path, names: pd.Series[str]) -> tuple[Ids, tuple[str, ...]]:
-    """Assign a number to each distinct name of a model or an item, from 0 in sorted order.
+def _factorize_names(path: Path, names: pd.Series[str]) -> tuple[Ids, tuple[str, ...]]:
+    """Replace the names of models or items by numbers, which count the distinct names in sorted order from 0.
 
     The trials of a plan refer to agents and items by these numbers.
 
@@ -135,12 +135,12 @@ def _number_names(path: Path, names: pd.Series[str]) -> tuple[Ids, tuple[str, ..
 
     Raises: ImportFormatError [import-agents] if a name cannot be an id.
     """
-    positions, distinct_names = pd.factorize(names, sort=True)
+    numbers, distinct_names = pd.factorize(names, sort=True)
     for name in distinct_names:
         fault = find_name_fault(name)
         if fault:
             raise import_error(path, f"the name {name[:60]!r} {fault}", slug="import-agents")
-    return positions.astype(np.int32), tuple(distinct_names)
+    return numbers.astype(np.int32), tuple(distinct_names)
 
 
 def _make_verdicts(plan: Plan, answer: Floats, judges: pd.Series[str], notes: list[str]) -> Verdicts:

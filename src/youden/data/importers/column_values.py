@@ -378,7 +378,7 @@ class ColumnCandidates:
     def _find_item_columns(self) -> list[str]:
         """Return the columns of ids, prompts or unknown values that may identify items; contact data come last.
 
-        A column with a name of numbers of repeats, such as "sample", is returned only if no column has ids or prompts.
+        A column whose name suggests the number of a repeat, such as "sample", is returned only if no column has ids or prompts.
         """
         item_columns = self.get_candidates("item")
         if "item" in self.given:

@@ -48,12 +48,12 @@ def import_error(location: Path | str, problem: str, *, slug: str) -> ImportForm
     return ImportFormatError(f"{location}: {problem}", slug=slug)
 
 
-def find_files(paths: Sequence[Path], patterns: Sequence[str], *, what: str) -> list[Path]:
+def find_files(paths: Sequence[Path], patterns: Sequence[str], *, expected_kind: str) -> list[Path]:
     """List the given files, and those files in the given folders that match a pattern.
 
     paths : files, which may have any name, and folders, which are searched at any depth
     patterns : glob patterns for the names of files in folders; upper and lower case are equal
-    what : expected kind of file, for messages, such as "an Inspect log"
+    expected_kind : expected kind of file, for messages, such as "an Inspect log"
 
     Returns each file once, in the order of `paths`; files of one folder are sorted by path.
 
@@ -63,22 +63,22 @@ def find_files(paths: Sequence[Path], patterns: Sequence[str], *, what: str) -> 
     files: dict[Path, None] = {}  # an ordered set
     for path in paths:
         if path.is_dir():
-            files.update(dict.fromkeys(_find_files_in_folder(path, patterns, what=what)))
+            files.update(dict.fromkeys(_find_files_in_folder(path, patterns, expected_kind=expected_kind)))
         elif path.is_file():
             files[path] = None
         else:
             kind = find_special_kind(path)
             problem = f"it is {kind}, not a file" if kind else "there is no such file or folder"
-            raise import_error(path, f"{problem}. Pass {what}.", slug="import-not-found")
+            raise import_error(path, f"{problem}. Pass {expected_kind}.", slug="import-not-found")
     return list(files)
 
 
-def _find_files_in_folder(folder: Path, patterns: Sequence[str], *, what: str) -> list[Path]:
+def _find_files_in_folder(folder: Path, patterns: Sequence[str], *, expected_kind: str) -> list[Path]:
     """Find the files in a folder and its subfolders whose names match at least one of several patterns.
 
     folder : folder that is searched at any depth
     patterns : glob patterns, such as "*.json", for the names of files; upper and lower case are not distinguished
-    what : expected kind of file for the error message, such as "an Inspect log"
+    expected_kind : expected kind of file for the error message, such as "an Inspect log"
 
     Returns the paths of the files, sorted.
 
@@ -91,7 +91,7 @@ def _find_files_in_folder(folder: Path, patterns: Sequence[str], *, what: str) -
     if not matches:
         other_files = format_count(len(files), "other file")
         problem = f"this folder has no file that matches {', '.join(patterns)}: got {other_files}"
-        remedy = f"Pass {what}, or a folder that contains one."
+        remedy = f"Pass {expected_kind}, or a folder that contains one."
         raise import_error(folder, f"{problem}. {remedy}", slug="import-empty")
     return matches
 
@@ -171,10 +171,10 @@ def parse_json(
     """Parse one JSON value.
 
     text : the JSON; bytes are decoded as UTF-8
-    location : file, or file and line, with which error messages start
+    location : file, or file and line, for the beginning of error messages
     replaced : counts the values that were replaced: NaN and infinities by None, unpaired surrogates by U+FFFD. Default: they
         are replaced, but not counted.
-    remedy : sentence, without a full stop, with which error messages end
+    remedy : sentence, without a full stop, for the end of error messages
 
     Returns the parsed value.
 

@@ -113,7 +113,7 @@ def read_inspect(paths: Sequence[Path], /, *, columns: Mapping[str, str], text: 
     ImportFormatError
         [import-format] if a file is not a log; [import-empty] if no sample has an output.
     """
-    files = find_files(paths, ("*.eval", "*.json"), what="an Inspect log")
+    files = find_files(paths, ("*.eval", "*.json"), expected_kind="an Inspect log")
     builder = PoolBuilder(paths[0].stem)
     log_files = [path for path in files if path in paths or path.name not in _SUMMARY_FILES]
     logs = [_read_log(path, builder.replaced) for path in log_files]
@@ -432,7 +432,7 @@ def read_lm_eval(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> Imp
     ImportFormatError
         [import-empty] if a folder has no such file, or no sample has a text; another slug if a file cannot be read.
     """
-    files = find_files(paths, ("samples_*.jsonl",), what="a samples_*.jsonl of lm-evaluation-harness")
+    files = find_files(paths, ("samples_*.jsonl",), expected_kind="a samples_*.jsonl of lm-evaluation-harness")
     has_several_tasks = len({parse_lm_eval_task(file) for file in files}) > 1
     builder = PoolBuilder(paths[0].stem)
     for file, agent in zip(files, name_lm_eval_agents(files), strict=True):
@@ -584,7 +584,7 @@ def read_helm(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> Import
         [import-format] if a file has a different layout; [import-empty] if a folder has no such file, or no request has a
         text.
     """
-    files = find_files(paths, (STATE,), what=f"a {STATE} of HELM")
+    files = find_files(paths, (STATE,), expected_kind=f"a {STATE} of HELM")
     builder = PoolBuilder(paths[0].stem)
     states = [require_object(read_json(file, builder.replaced), file) for file in files]
     scenarios = [parse_helm_scenario(file) for file in files]

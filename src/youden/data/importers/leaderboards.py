@@ -64,7 +64,7 @@ def read_alpaca_eval(paths: Sequence[Path], /, *, columns: Mapping[str, str]) ->
     ImportFormatError
         [import-format] if a file has a different layout; [import-empty] if a folder has no such file, or no row has a text.
     """
-    files = find_files(paths, ("model_outputs*.json",), what="a model_outputs.json of AlpacaEval")
+    files = find_files(paths, ("model_outputs*.json",), expected_kind="a model_outputs.json of AlpacaEval")
     builder = PoolBuilder(paths[0].stem)
     items = PromptItemIds()
     rows_by_file = {}
@@ -187,7 +187,7 @@ def read_fastchat(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> Im
     ImportFormatError
         [import-empty] if there are no files of answers, or no answers in them; others if a file cannot be read.
     """
-    files = find_files(paths, ("*.jsonl",), what="a model_answer JSONL")
+    files = find_files(paths, ("*.jsonl",), expected_kind="a model_answer JSONL")
     ignored: set[Path] = set()
     for folder in filter(Path.is_dir, paths):
         for name in OTHER_FOLDERS:
@@ -397,7 +397,7 @@ def read_promptfoo(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> I
     builder = PoolBuilder(paths[0].stem)
     tests_by_variables: dict[bytes, int] = {}
     patterns = ("*.json", "*.jsonl", "*.csv")
-    for file in find_files(paths, patterns, what="a results file of promptfoo (.json, .jsonl or .csv)"):
+    for file in find_files(paths, patterns, expected_kind="a results file of promptfoo (.json, .jsonl or .csv)"):
         results = _read_file_results(file, tests_by_variables, builder.replaced)
         has_several_prompts = len({result.label for result in results}) > 1
         first_tests: dict[bytes, int] = {}  # variables → number of the first test with these variables

@@ -160,8 +160,8 @@ def parse_column_paths(
     row : first row of the table, which may be nested
     columns : column or path by role; for the role text also several, separated by commas, one per agent
 
-    Returns two dictionaries: the path by role, without the role text if several columns of texts are named; and, in this case,
-    the path of the responses by agent. The columns are then the names of the agents. Otherwise, the second one is empty.
+    Returns two dictionaries. The first has the path by role. The second is empty unless several columns of texts are named. It
+    then has the path of the responses by agent, and the first one has no role text. The agents are named after the columns.
 
     Raises: ImportFormatError [import-columns] if a column or path does not exist or is invalid, if the role text is missing, if
         both roles that identify an item (item and prompt) are missing, or if the columns of text and agent contradict each
@@ -269,10 +269,10 @@ class ResponseReader:
             self._add_cell({**values, **response_values}, location)
 
     def _list_values_per_response(self, row: Mapping[str, Json], location: str) -> list[dict[str, Json]]:
-        """List the values by role that differ between the responses of a row: one dictionary per response.
+        """Return one dictionary per response of a row, with the values by role that differ between the responses.
 
-        If each agent has a column, the values are the agent and its text. If paths lead to the elements of lists, they are the
-        elements. The dictionary of a single response is empty. A row without responses is counted as left out or dropped.
+        If each agent has a column, these values are the agent and its text. If paths lead to the elements of lists, they are
+        the elements. The dictionary of a single response is empty. A row without responses is counted as left out or dropped.
         """
         if self.agent_paths:
             texts = {agent: path.get_value(row) for agent, path in self.agent_paths.items() if path.has_cell(row)}

@@ -71,8 +71,8 @@ def describe_roles(roles: Roles, name: str) -> str:
     parts = [f"agents by {agents}", f"items by {_describe_items(roles)}"]
     if "text" in roles.columns:
         parts.append(f"texts in {roles.columns['text']!r}")
-    further_roles = [role for role in ("group", "empty", "repeat") if role in roles.columns]
-    parts += [f"{role} in {_describe_column(roles.columns[role])}" for role in further_roles]
+    other_roles = [role for role in ("group", "empty", "repeat") if role in roles.columns]
+    parts += [f"{role} in {_describe_column(roles.columns[role])}" for role in other_roles]
     return ", ".join(parts)
 
 

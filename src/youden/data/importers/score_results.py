@@ -49,7 +49,7 @@ def read_result_rows(paths: Sequence[Path], notes: list[str]) -> Rows:
     for pattern, (read_files, note) in readers.items():
         may_be_results = all(_has_matching_file(path, pattern) for path in paths)
         if may_be_results:
-            files = find_files(paths, (pattern,), what=f"a file {pattern}")
+            files = find_files(paths, (pattern,), expected_kind=f"a file {pattern}")
             rows = list(read_files(files))
             if rows:
                 notes.append(note)
@@ -149,8 +149,8 @@ def _find_helm_model(file: Path) -> Json:
     specification = file.with_name("run_spec.json")
     if specification.is_file():
         return get_nested(read_json(specification), "adapter_spec", "model")
-    _, _, model_and_further_options = file.parent.name.partition("model=")
-    return model_and_further_options.partition(",")[0]
+    _, _, model_and_other_options = file.parent.name.partition("model=")
+    return model_and_other_options.partition(",")[0]
 
 
 def _read_mteb(files: list[Path]) -> LocatedRows:

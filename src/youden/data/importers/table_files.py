@@ -77,7 +77,7 @@ def find_tables(paths: Sequence[Path]) -> list[Path]:
     if not any(_contains_table(path) for path in paths):
         return []
     patterns = [f"*{extension}" for extension in EXTENSIONS]
-    return find_files(paths, patterns, what=f"a table ({', '.join(EXTENSIONS)})")
+    return find_files(paths, patterns, expected_kind=f"a table ({', '.join(EXTENSIONS)})")
 
 
 def _contains_table(path: Path) -> bool:

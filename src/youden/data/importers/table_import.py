@@ -180,8 +180,8 @@ def _add_rows_with_known_columns(
 
     file : file of the table, for messages
     rows : location and values of each row
-    columns : column by role, as named by the user; the role `repeat` may have the value `_ROW_ORDER`, so that repeats have the
-        order of the rows
+    columns : column by role, as named by the user. If the role `repeat` has the value `_ROW_ORDER`, repeats have the order of
+        the rows.
     agent : name of the agent if no column names agents
     builder : pool to which the responses, and notes on repeats and unused columns, are added
 
@@ -317,8 +317,8 @@ class _TableImporter:
     def add_table_of_known_data_set(self, table: SourceTable) -> None:
         """Add the responses of a table with the columns of a known public data set to the pool.
 
-        The roles of these columns are known, so that they need not be inferred. If no column names agents, the folder and
-        the file of the table name the agent.
+        The roles of these columns are known and need not be inferred. If no column names agents, the folder and the file of
+        the table name the agent.
         """
         # all rows of a table are from the same folder and file
         locations = [str(table.flat_rows[0][column]) for column in self.location_columns]

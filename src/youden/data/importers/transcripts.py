@@ -181,7 +181,7 @@ def _read_traces(paths: Sequence[Path], replaced: Replacements) -> list[tuple[st
     """
     # id of the trace → location of its first span, and all its spans
     traces: dict[str, tuple[str, list[_Span]]] = {}
-    for file in find_files(paths, ("*.json", "*.jsonl"), what="an OTLP JSON file"):
+    for file in find_files(paths, ("*.json", "*.jsonl"), expected_kind="an OTLP JSON file"):
         for location, span in _read_spans(file, replaced):
             trace_id = to_text(span.get("traceId"))
             _, spans = traces.setdefault(trace_id, (location, []))
