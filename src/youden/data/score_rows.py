@@ -159,7 +159,8 @@ def _read_all_rows(files: Sequence[Path], notes: list[str], *, adds_models: bool
             table = folder + name
             tables.append(table)
             _, first_row = table_rows[0]
-            model: Row = {} if not adds_models or any(map(is_model_name, first_row)) else {"model": table}
+            needs_model = adds_models and not any(map(is_model_name, first_row))
+            model: Row = {"model": table} if needs_model else {}
             rows += [(location, model | row) for location, row in table_rows]
 
     replacements = replaced.describe()

@@ -123,8 +123,8 @@ def read_scores(
         [scores-role]: if `columns` has an unknown role, or a name that is not a text; [scores-range]: if `score_range` is
         not two finite numbers in ascending order.
     """
-    given = _check_roles({} if columns is None else columns)
-    bounds = None if score_range is None else _check_range(score_range)
+    given = _validate_roles({} if columns is None else columns)
+    bounds = None if score_range is None else _parse_range(score_range)
     notes: list[str] = []
     given_paths = [table] if isinstance(table, str | Path) else table
     if isinstance(given_paths, Sequence) and all(isinstance(path, str | Path) for path in given_paths):
@@ -137,8 +137,8 @@ def read_scores(
     return _read_table(ScoreColumns(source, located, given, notes), bounds)
 
 
-def _check_roles(columns: Any) -> dict[str, str]:
-    """Return the columns that the user set, as a dictionary: role → name of the column.
+def _validate_roles(columns: Any) -> dict[str, str]:
+    """Check the columns that the user set, and return them as a dictionary: role → name of the column.
 
     columns : value that the user passed for the parameter `columns` of `read_scores`
 
@@ -157,8 +157,8 @@ def _check_roles(columns: Any) -> dict[str, str]:
     return dict(columns)
 
 
-def _check_range(score_range: Any) -> tuple[float, float]:
-    """Return the range of scores as floats; raise ConfigError [scores-range] if it is not two finite numbers in order."""
+def _parse_range(score_range: Any) -> tuple[float, float]:
+    """Convert the range of scores to floats; raise ConfigError [scores-range] if it is not two finite numbers in order."""
     try:
         low, high = map(float, score_range)
         is_range = -inf < low < high < inf and not isinstance(score_range, str)

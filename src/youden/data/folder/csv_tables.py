@@ -224,7 +224,7 @@ def to_ranking_rows(ranking: pd.DataFrame) -> tuple[RankingRow, ...]:
     columns = [ranking[name].tolist() for name in names]
     ranking_rows = []
     for values in zip(*columns, strict=True):
-        fields = dict(zip(names, map(_nan_to_none, values), strict=True))
+        fields: dict[str, Any] = dict(zip(names, map(_nan_to_none, values), strict=True))
         ranking_rows.append(RankingRow(**fields))
     return tuple(ranking_rows)
 
