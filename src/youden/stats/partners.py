@@ -163,9 +163,9 @@ def _centre_by_item(chunk: PairChunk) -> Floats:
 def _add_std_errors(mean: Floats, weight: Floats, n_answers: Floats, residual_squares: Floats) -> PairMeans:
     """Add standard errors to the mean answers to pairs of agents.
 
-    The variance of an answer is estimated from all pairs of an agent, because one pair has few answers. It is Σ S/Σ (n − 1)·w̄
-    over these pairs, with the residual squares S, the number n of answers and their mean weight w̄. The variance for a pair
-    is the largest of three: the variances of its two agents, and the variance of all answers.
+    One pair has too few answers to estimate the variance of an answer. The variance is therefore estimated for each agent, from
+    all its pairs, and from all answers together. The standard error of a pair is computed from the largest of three variances:
+    those of its two agents, and that of all answers.
 
     All arrays are symmetric float arrays (n_agents, n_agents), with one entry per pair.
 
@@ -411,11 +411,11 @@ class _ItemSums(NamedTuple):
 def _sum_by_item(chunk: PairChunk, answer_share: Floats, effect: Floats, mean_answer: float) -> _ItemSums:
     """Sum residuals, shares and weights of the answers of a chunk by agent and item.
 
-    An ability is a weighted mean of answers; the share of an answer is its weight in this mean. The residual of an answer is the
-    answer minus the mean of its item, plus the mean of all answers, minus the effects of its two agents.
+    An ability is a weighted mean of answers. The share of an answer is its weight in this mean. The residual of an answer is its
+    distance from the mean of its item, plus the mean of all answers, minus the effects of its two agents.
 
-    answer_share : float array (n_agents, n_agents), share of one answer of weight 1 in the ability of an agent (row). It depends
-        on the partner (column), the other agent of the comparison.
+    answer_share : float array (n_agents, n_agents), share of an answer of weight 1 in the ability of an agent (row), for each
+        partner (column), the other agent of the comparison
     effect : float array (n_agents,), effects of the agents
     mean_answer : mean of all answers
     """

@@ -234,9 +234,9 @@ def _label_components(cells: Cells, equations: Equations, *, is_complete: bool) 
 
 
 def _select_heavy_cells(cells: Cells, *, ridge: float) -> Cells:
-    """Select the heavy cells, whose weight is not negligible compared with the ridge penalty.
+    """Select the cells that connect agents: those whose weight is not negligible compared with the ridge penalty.
 
-    A cell of negligible weight hardly changes the fit, so that it does not connect its agent to other agents.
+    A cell of negligible weight hardly changes the fit. The other cells are called heavy.
 
     cells : observed cells; without weights, all cells are heavy
     ridge : ridge penalty of the fit

@@ -168,11 +168,11 @@ class JudgeShift:
         return math.hypot(unseen_members, unseen_others)
 
     def _bound_unseen_shift(self, is_in_group: Bools, level: float) -> float:
-        """Compute how large a shift of a group of agents may be that its trials have not shown.
+        """Compute an upper bound of the shift of a group of agents that its trials may have missed.
 
-        The judges may differ only in rare events, of which the n trials of the group contain none. The bound is the largest share
-        of trials with an event that is compatible with this, 1 − alpha^(1/n) with alpha = (1 − level)/2, times the typical
-        difference of the judges' answers in an event.
+        A shift can be missed if the judges differ only in rare trials. The n trials of the group contain no such trial with a
+        probability of at least alpha = (1 − level)/2 if the share of such trials is at most 1 − alpha^(1/n). The bound is this
+        share, times the typical difference of the judges' answers in such a trial.
 
         is_in_group : bool array (n_compared,)
         level : confidence level

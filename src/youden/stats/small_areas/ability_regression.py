@@ -149,11 +149,11 @@ class _Regression:
     prior: float
 
     def interpolate_likelihood(self, intercepts: Floats, slopes: Floats, tau: float) -> _Interpolation:
-        """Interpolate the likelihood of the labels of each agent, for every combination of an intercept and a slope.
+        """Compute the likelihood of the labels of each agent, for every combination of an intercept and a slope.
 
         For an agent that is not an outlier, the regression predicts a normal distribution of the logit quality. Its mean is
-        intercept + slope × transformed ability, and its SD is √(τ² + (slope × std_error)²). `self.likelihood` has the axes SD,
-        mean and agent. The result is interpolated between the two nearest means, at the nearest SD.
+        intercept + slope × transformed ability, and its SD is √(τ² + (slope × std_error)²). The likelihood is tabulated in
+        `self.likelihood` by SD, mean and agent. It is interpolated between the two nearest means, at the nearest SD.
 
         intercepts : float array (n_intercepts,)
         slopes : float array (n_slopes,)
@@ -435,13 +435,13 @@ class _MixtureWeights:
         self.outlier = np.zeros(len(regression.outlier_likelihood))
 
     def add(self, grid: _PosteriorGrid, tau_index: int) -> None:
-        """Add the posterior weights of a grid of intercepts and slopes at one value of τ, the SD of the agents' deviations.
+        """Add the distributions that a regression predicts for each agent, for all intercepts and slopes and one value of τ.
 
-        The weights of the grid depend on the labels of all agents. To leave out an agent's own labels, each weight is divided by
-        the likelihood of these labels.
+        Each distribution is weighted by the posterior weight of its intercept and slope. This weight depends on the labels of
+        all agents. It is divided by the likelihood of the agent's own labels, so that only the labels of other agents count.
 
         grid : intercepts and slopes with their posterior weights
-        tau_index : position of τ in `_TAUS`
+        tau_index : position in `_TAUS` of τ, the SD of the agents' deviations from the regression
         """
         regression = grid.regression
         interpolation = regression.interpolate_likelihood(grid.intercepts, grid.slopes, _TAUS[tau_index])
@@ -464,7 +464,7 @@ class _MixtureWeights:
 
 
 def _interpolate_slope(grid: _PosteriorGrid, slope: float) -> _PosteriorGrid:
-    """Restrict a grid to the two slopes next to a given one, with weights that interpolate the density at it."""
+    """Restrict a grid to the two slopes next to a given slope, with weights that interpolate the density at the given slope."""
     index_above = np.searchsorted(grid.slopes, slope).clip(1, len(grid.slopes) - 1)
     neighbours = [index_above - 1, index_above]
     slope_below, slope_above = grid.slopes[neighbours]

@@ -346,9 +346,9 @@ def _estimate_from_labels(labels: _LabelMeans, level: float) -> QualityEstimates
 
 
 def _widen_intervals(estimates: QualityEstimates, shared_variance: float) -> QualityEstimates:
-    """Widen the intervals of quality by the error that arises because the labelled items may be easy or difficult for all agents.
+    """Widen the intervals of quality by an error that all agents share: the labelled items may be unusually easy or difficult.
 
-    All agents share this error, which has the variance shared_variance·q·(1 − q) for an agent of quality q.
+    The error has the variance shared_variance·q·(1 − q) for an agent of quality q.
 
     estimates : estimates with intervals that do not contain the shared error
     shared_variance : factor of q·(1 − q) in the variance of the shared error

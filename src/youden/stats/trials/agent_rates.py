@@ -143,7 +143,7 @@ class AgentRates(ReadOnly):
         return CentredCovariance(covariance.covariance + rate_covariance, df)
 
     def centred_covariance(self, covariance: CentredCovariance, *, reference: Bools | None = None) -> Floats:
-        """Compute the covariance of the errors of these false-positive rates, after a mean rate is subtracted from each.
+        """Compute the covariance of the errors of the rates, each measured from a mean rate.
 
         Parameters
         ----------
@@ -627,9 +627,9 @@ class _RateFit:
             self.shrunk_rate = np.full(len(totals.n_by_agent), self._mean)
 
     def _compute_posterior(self, n_trials: Floats, answer_sum: Floats, dispersion: float) -> _Posterior:
-        """Compute the posterior distribution of each agent's rate, given each coefficient of variation κ of all rates.
+        """Compute the posterior distribution of each agent's rate for each value of κ, the coefficient of variation of all rates.
 
-        A rate is regular, with a gamma distribution around the mean rate, or an outlier, which has a small prior probability.
+        A rate is either regular, with a gamma distribution around the mean rate, or, with a small prior probability, an outlier.
 
         n_trials, answer_sum : float arrays (n_agents,), number and sum of the answers to each agent's trials
         dispersion : variance of an answer divided by its mean
@@ -651,13 +651,13 @@ class _RateFit:
         # for the other κ, the prior of regular rates is a gamma distribution of shape 1/κ² around the mean rate
         n_effective_trials = n_trials / dispersion
         prior_shape = 1 / _KAPPA[1:, None] ** 2
-        gamma = _update_gamma(self._mean, prior_shape, n_yes, n_effective_trials)
-        regular_mean = np.vstack([mean_without_variation, gamma.mean])
-        regular_variance = np.vstack([no_variance, gamma.variance])
+        varying = _update_gamma(self._mean, prior_shape, n_yes, n_effective_trials)
+        regular_mean = np.vstack([mean_without_variation, varying.mean])
+        regular_variance = np.vstack([no_variance, varying.variance])
 
         # variance of the squared error, about 2·variance²/shape with the shape of the posterior distribution
         posterior_shape = prior_shape + n_yes
-        squared_error_variance = np.vstack([no_variance, 2 * gamma.variance**2 / posterior_shape])
+        squared_error_variance = np.vstack([no_variance, 2 * varying.variance**2 / posterior_shape])
 
         outlier = _update_gamma(_OUTLIER_FACTOR * self._mean, _OUTLIER_SHAPE, n_yes, n_effective_trials)
         mixture = _mix_moments(_Moments(regular_mean, regular_variance), outlier, p_outlier)
@@ -671,9 +671,9 @@ class _RateFit:
     def estimate_rates_of_fitted_agents(self) -> AgentRates:
         """Estimate the false-positive rates of all agents, with the covariance of their errors.
 
-        Rates and covariance are averages over the posterior distribution of κ, the coefficient of variation of the rates. Two
-        different priors of κ are used. For the rates, κ = 0 has a large prior probability: all rates are probably equal. For the
-        covariance, it has no additional probability. The covariance is therefore large enough if the rates differ.
+        Rates and covariance are averages over the posterior distribution of κ, the coefficient of variation of the rates. The
+        prior of κ differs. For the rates, κ = 0 has a large prior probability, which assumes that all rates are probably equal.
+        For the covariance, κ = 0 has no such probability, so that the covariance is large enough if the rates differ.
 
         Without training trials, all rates are 0. For at most two agents, all rates are equal, with a covariance of 0.
         """
@@ -686,8 +686,8 @@ class _RateFit:
                 self.shrunk_rate, np.zeros((n_agents, n_agents)), np.zeros(n_agents), totals.n_by_agent
             )
 
-        # Given κ, the true rates of different agents are independent, and differ from the estimates by `bias` on average,
-        # (n_kappa, n_agents). The covariance is the mean over κ of the products of these biases, plus the mean variances.
+        # For each κ, the true rates of different agents are independent, and differ from the estimates by `bias` on average.
+        # The covariance is the mean over κ of the products of these biases, plus the mean variances. (n_kappa, n_agents)
         posterior = self._posterior
         kappa_weight = self._compute_kappa_weights(_PRIOR)[:, None]
         bias = posterior.mean - self.shrunk_rate
@@ -701,14 +701,14 @@ class _RateFit:
         )
 
     def estimate_rates_of_added_agents(self, n_trials: Floats, answer_sum: Floats) -> AgentRates:
-        """Estimate the false-positive rates of agents that joined later, with the fitted distribution as their prior.
+        """Estimate the false-positive rates of agents that were added later, with the fitted distribution as their prior.
 
-        Each rate depends only on the agent's own trials and on the fit to the first agents. It is averaged over the posterior
-        distribution of κ, the coefficient of variation of the rates, which the agent's own trials update. As for the first
-        agents, κ = 0 (equal rates) has a large prior probability for the rates, but not for the variances of their errors.
+        Each rate depends only on the agent's own trials and on the fit to the first agents. It is an average over the posterior
+        distribution of κ, the coefficient of variation of the rates, given the agent's trials. As for the first agents, κ = 0
+        (equal rates) has a large prior probability for the rates, but not for the variances of their errors.
 
-        n_trials, answer_sum : float arrays (n_added,), number and sum of the answers to the independent trials of each agent
-            that joined later
+        n_trials, answer_sum : float arrays (n_added,), number and sum of the answers to the independent trials of each added
+            agent
 
         Returns rates (n_added,) with independent errors. The rate of an agent without a trial is the mean of the prior.
         """
@@ -801,7 +801,7 @@ def _mix_moments(regular: _Moments, outlier: _Moments, p_outlier: Floats) -> _Mo
 
 
 def _compute_log_likelihoods(n_yes: Floats, expected_n_yes: Floats) -> tuple[Floats, Floats]:
-    """Compute the log of two joint probabilities: of a regular rate and the observed answers, and of an outlier and the answers.
+    """Compute two log probabilities of each agent's answers: jointly with a regular rate, and jointly with an outlier rate.
 
     Regular rates have a gamma distribution around the mean rate, with the coefficient of variation κ. A rate is an outlier with
     the probability `_OUTLIER_FRACTION`. Both results omit the same constant.

@@ -107,9 +107,9 @@ class ConservativeDifference(NamedTuple):
     def df(self) -> float:
         """Degrees of freedom of the total variance, by the formula of Welch and Satterthwaite.
 
-        The formula is (v + r)²/(v²/d + r²/ν). v is the variance over items, which has d = n_items − 1 degrees of freedom, but at
-        most `max_df`. r is the variance due to the false-positive rates, which has ν degrees of freedom. The result is at least
-        the smaller of 10 and d.
+        The formula is (v + r)²/(v²/d + r²/ν). v is the variance over items, and d its degrees of freedom: n_items − 1, or
+        `max_df` if that is smaller. r is the variance due to the false-positive rates, and ν its degrees of freedom. The result
+        is at least the smaller of 10 and d.
         """
         item_df = min(self.n_items - 1, self.max_df)
         if self.rate_variance == 0:
