@@ -51,8 +51,8 @@ def select_trials(plan: Plan, rows: Bools | Positions) -> Plan:
 def match_trials(plan: Plan, source: Plan) -> Positions:
     """Find, for each trial of a plan, the trial of another plan that asks the same question.
 
-    Agents and items are matched by id. The two trials must also have the same type, show the same responses of the agents, and
-    have the same number `replicate` among the repetitions of the comparison.
+    Agents and items are matched by id. The two trials must also have the same type, and show the same responses of the agents. If
+    a plan repeats a comparison, the repetitions are matched by their number `replicate`.
 
     Parameters
     ----------

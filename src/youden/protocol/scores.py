@@ -178,8 +178,9 @@ def compute_training_differences(rates: Rates) -> Floats:
     Returns
     -------
     float array (n_rows,)
-        Differences. A difference is NaN if the row has no answer, or if training may not use the row, because a text is in a
-        held-out cell (agent, item): the first text or, if the rule of the split is "strict", either text.
+        Differences. A difference is NaN if the row has no answer, or if training may not use the row. Training may not use it if
+        its first text is in a held-out cell (agent, item). If the rule of the split is "strict", this also applies to the
+        second text.
     """
     difference = rates.tpr - _compute_training_fpr(rates)
     is_training_row = rates.split.allows_training(rates.first, rates.item, rates.second, rates.item)

@@ -34,9 +34,8 @@ def count_calls(plan: Plan, budget: object) -> int:
     Returns
     -------
     int
-        Number of paired and independent calls together. A budget of trials per agent is converted to the paired calls plus the
-        independent calls that `subsample` adds to them, and is limited to the number of calls of the plan. The other budgets are
-        not limited.
+        Number of paired and independent calls together. For a budget of trials per agent, it includes the independent calls that
+        `subsample` adds to the paired ones, and is at most the number of calls of the plan. Other budgets are not limited.
 
     Raises
     ------

@@ -273,8 +273,8 @@ def _grow_group(pairs: PairAgreement, group: list[int]) -> list[int]:
 def _find_next_member(pairs: PairAgreement, group: list[int]) -> int | None:
     """Find the agent that joins a group next: the eligible agent that agrees most with the members.
 
-    The corrected agreement of an agent with the group is its excess, the sum of the answers minus their predictions from
-    abilities, divided by the largest possible excess.
+    The excess of an agent is the sum of the answers that compare it with members, minus their predictions from abilities. Its
+    corrected agreement with the group is the excess divided by the largest possible excess.
 
     pairs : answers to all pairs of agents, with their excess and largest possible excess
     group : positions of the members

@@ -258,10 +258,13 @@ class Trials(ReadOnly):
             return cls.paired(no_positions, no_positions, no_positions)
         if len(parts) == 1:
             return parts[0]
-        if any(part.first_repeat is not None for part in parts):
-            parts = [part.with_first_repeats() if part.first_repeat is None else part for part in parts]
+        has_repeats = any(part.first_repeat is not None for part in parts)
+        tables = []
+        for part in parts:
+            lacks_repeats = has_repeats and part.first_repeat is None
+            completed_part = part.with_first_repeats() if lacks_repeats else part
+            tables.append(completed_part.columns())
 
-        tables = [part.columns() for part in parts]
         concatenated = {}
         for name in tables[0]:
             concatenated[name] = np.concatenate([table[name] for table in tables])

@@ -114,10 +114,10 @@ def iter_cell_influence(
     Yields
     ------
     CellInfluence
-        One result per component, for a group of its agents. The agents of a group stay linked if any single cell is removed. If
-        a component has several groups, the largest one is used; if it has none of two agents, it is skipped. The fields are
-        the positions of the agents, int array (n_linked,), the influence of each item on their abilities, float array
-        (n_linked, n_items), and the share of each item in the weight of each agent, an array of the same shape.
+        One result per component: the positions of some of its agents, int array (n_linked,), and two float arrays
+        (n_linked, n_items), the influence of each item on their abilities, and its share in their weights. The agents are the
+        largest group of the component that stays linked if any single cell is removed. A component is skipped if it has no such
+        group of two agents.
     """
     for group in _iter_linked_groups(cells, weight, residual, component=component):
         chunks = list(group.iter_chunks())
@@ -287,9 +287,8 @@ def _compute_cell_corrections(index: CellIndex, weight: Floats, leverage: Floats
 def _invert_agent_normal_matrix(index: CellIndex, weight: Floats, share_of_item: Floats, *, component: Ids) -> Floats:
     """Invert the normal matrix of the agent effects, the equations of the fit after the item effects were eliminated.
 
-    The entry of agents k and i is n_k (if k = i) − Σ_j A_kj·A_ij/m_j over items j, with the weights A of cells, n of agents and m
-    of items. The equations determine only differences of linked agents, so that the matrix is singular. A constant is therefore
-    added to the entries of all pairs of one component. It does not change the differences.
+    The equations determine only differences of linked agents, so that the matrix is singular. A constant is therefore added to
+    the entries of all pairs of agents of one component. It does not change the differences.
 
     weight : float array (n_cells,), weight of each cell
     share_of_item : float array (n_cells,), weight of each cell divided by the total weight of its item
@@ -300,7 +299,8 @@ def _invert_agent_normal_matrix(index: CellIndex, weight: Floats, share_of_item:
     n_agents = index.n_agents
     agent_weight = np.bincount(index.agent, weight, n_agents).astype(np.float64)
 
-    # Σ_j A_kj·A_ij/m_j, from the matrices of the weights A_ij and of the shares A_kj/m_j (n_agents, n_chunk_items)
+    # The entry of agents k and i is n_k (if k = i) − Σ_j A_kj·A_ij/m_j, with the weights A of cells, n of agents and m of items.
+    # The sum over items is computed from matrices (n_agents, n_chunk_items) of the weights A_ij and the shares A_kj/m_j.
     item_terms = np.zeros((n_agents, n_agents))
     for chunk_weight, chunk_share in index.iter_matrices(weight, share_of_item):
         item_terms += chunk_share @ chunk_weight.T

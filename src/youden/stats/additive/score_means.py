@@ -371,8 +371,8 @@ def _compute_wilson_bounds(
 def _compute_effective_sizes(mean: Floats, variance: Floats, n_scores: Ids, *, quantile_ratio: Floats) -> Floats:
     """Compute the effective sample size of each mean score: the number of 0-or-1 values whose mean has the same variance.
 
-    A size of at most the number of scores is returned unchanged. A larger size is multiplied by the squared quantile ratio,
-    but not below the number of scores, because a variance that is estimated from few scores may be too small by chance.
+    The variance of few scores may be too small by chance. A size above the number of scores is therefore multiplied by the
+    squared quantile ratio, but only down to the number of scores. A smaller size is returned unchanged.
 
     mean, variance : float arrays (n_agents,), mean scores and their sampling variances
     n_scores : int array (n_agents,), number of scores of each model, which is the result for a variance of 0
@@ -596,14 +596,14 @@ def _test_uncorrelated(n_missing: Floats, difficulty: Floats) -> float:
 
     n_missing, difficulty : float arrays (n_items,), number of missing cells and difficulty of each item, without NaN
     """
-    x = n_missing - n_missing.mean()
-    y = difficulty - difficulty.mean()
-    products = x * y
+    missing_deviation = n_missing - n_missing.mean()
+    difficulty_deviation = difficulty - difficulty.mean()
+    products = missing_deviation * difficulty_deviation
     n_items = len(difficulty)
     if not products.any():  # for example, no cell is missing
         return 1.0
     if n_items < MIN_ITEMS_OF_T_TEST:
-        return _compute_permutation_p_value(x, y)
+        return _compute_permutation_p_value(missing_deviation, difficulty_deviation)
 
     std_error = np.sqrt((products**2).sum())  # of the sum of the products (White 1980)
     t = products.sum() / std_error

@@ -196,9 +196,9 @@ def _sum_all_trials(chunks: Iterable[PairChunk], n_agents: int) -> _TrialSums:
 def _add_to_normal_equations(sums: _TrialSums, chunk: PairChunk, agent_weight: Floats | csr_array) -> None:
     """Add the trials of a chunk to the normal equations of the agent effects in `sums`, in place.
 
-    An answer is modelled as the sum of the effects of its two agents and of its group, an item or a block. Least squares gives
-    the effect of a group as its mean answer minus the mean agent effect, weighted by the share of each agent in the group. This
-    value replaces the group effects in the equations, so that only the agent effects are unknown.
+    An answer is modelled as the sum of the effects of its two agents and of its group, an item or a block. By least squares, the
+    effect of a group is its mean answer minus its mean sum of agent effects. The group effects are replaced by these expressions,
+    so that only the agent effects are unknown.
 
     chunk : trials, with their agents (`first`, `second`), answers (`value`), weights and effect groups
     agent_weight : array or sparse array (n_agents, n_groups), total weight of each agent's trials in each effect group
@@ -326,8 +326,8 @@ class _ResidualComponents:
     def add(self, chunk: PairChunk, residual: Floats, is_free: Bools, n_agents: int) -> None:
         """Add the residuals and the false-positive rates of the trials of a chunk to the sums, in place.
 
-        The sums are those of squared residuals, of products of two residuals of an agent on one item, and of the weights, the
-        weighted rates and the weighted squared rates.
+        For each agent, the squared residuals are summed, and the products of two residuals on one item. Over all trials, the
+        weights, the weighted rates and the weighted squared rates are summed.
 
         chunk : trials, with their agents, items, weights and rates
         residual : float array (n_trials,), residuals of the trials of `chunk`

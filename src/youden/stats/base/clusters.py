@@ -413,14 +413,16 @@ def _estimate_unseen_square(
     return np.asarray(mean_square * reduction_factor)
 
 
-def shrink_component(products: Floats, n: Floats, relative_variance: Floats, *, correction: float = 0.0) -> Floats:
+def shrink_component(
+    product_sum: Floats, n_products: Floats, relative_variance: Floats, *, correction: float = 0.0
+) -> Floats:
     """Estimate a variance component of each agent from products of its residuals, shrunk towards the average component.
 
     If two residuals share an effect, such as that of an item, the expected value of their product is the variance of the effect.
 
     Parameters
     ----------
-    products, n : float array (n_agents,)
+    product_sum, n_products : float array (n_agents,)
         Sums and numbers of the products of two residuals that share the effect.
     relative_variance : float array (n_agents,)
         Variance of the agent's residuals divided by the mean over all agents; NaN counts as 0.
@@ -430,15 +432,16 @@ def shrink_component(products: Floats, n: Floats, relative_variance: Floats, *, 
     Returns
     -------
     float array (n_agents,)
-        Components, at least 0: the mean of the agent's n corrected products and of 100 prior products. Each prior product is the
+        Components, at least 0: the mean of the agent's corrected products and of 100 prior products. Each prior product is the
         average component of all agents times the agent's relative variance. Without any product, the average component is
         `correction`, or 0 if that is negative.
     """
-    mean_product = float(products.sum() / max(n.sum(), 1))
+    mean_product = float(product_sum.sum() / max(n_products.sum(), 1))
     average_component = max(0.0, mean_product + correction)
-    corrected_sum = products + n * correction
+
+    corrected_sum = product_sum + n_products * correction
     prior_sum = _PRIOR_PRODUCTS * average_component * np.nan_to_num(relative_variance)
-    mean = (corrected_sum + prior_sum) / (n + _PRIOR_PRODUCTS)
+    mean = (corrected_sum + prior_sum) / (n_products + _PRIOR_PRODUCTS)
     return np.asarray(np.maximum(mean, 0.0))
 
 

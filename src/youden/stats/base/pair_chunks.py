@@ -35,8 +35,8 @@ def check_trials(*columns: Ids | Positions | Floats | Bools, answer: Floats) -> 
         )
 
 
-def check_positions(positions: Ids | Positions, n: int, *, noun: str) -> None:
-    """Check that the positions of agents or items are whole numbers from 0 to n − 1.
+def check_positions(positions: Ids | Positions, n_positions: int, *, noun: str) -> None:
+    """Check that the positions of agents or items are whole numbers from 0 to `n_positions` − 1.
 
     noun : "agent" or "item", for the message
 
@@ -47,10 +47,10 @@ def check_positions(positions: Ids | Positions, n: int, *, noun: str) -> None:
             f"The {noun}s of trials must be whole numbers: got {positions.dtype}. Pass their positions.",
             slug="trial-position",
         )
-    outside = positions[(positions < 0) | (positions >= n)]
+    outside = positions[(positions < 0) | (positions >= n_positions)]
     if len(outside):
         raise StatisticsError(
-            f"There are {n} {noun}s: got the position {outside[0]}. Pass positions from 0 to {n - 1}.",
+            f"There are {n_positions} {noun}s: got the position {outside[0]}. Pass positions from 0 to {n_positions - 1}.",
             slug="trial-position",
         )
 

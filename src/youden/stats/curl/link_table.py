@@ -358,14 +358,14 @@ def _compute_additive_residuals(index: CellIndex, value: Floats) -> Floats:
 def _summarize_link(measurement: _LinkMeasurement, index: CellIndex) -> LinkFacts:
     """Summarize how additive the scores are after their transformation by one link function.
 
-    The curl of a rectangle of two agents i, k and two items j, m is |s_ij − s_kj − s_im + s_km| with the transformed scores s; it
-    is 0 if s = ability − difficulty for all of them. R² is the coefficient of determination of the fit s ≈ ability − difficulty.
+    Additive scores are ability − difficulty. The curl of a rectangle (two agents i, k and two items j, m) measures the deviation
+    from this: it is |s_ij − s_kj − s_im + s_km|, with the transformed scores s. R² is that of the additive least-squares fit.
 
     measurement : transformed scores, with their curl and standard deviation
     index : cells of the scores
 
-    Returns the median and the 95th percentile of the curl, raw and divided by the standard deviation of the scores, with standard
-    errors if rectangles were sampled, and R².
+    Returns the median and the 95th percentile of the curl, raw and divided by the standard deviation of the scores; their
+    standard errors, if rectangles were sampled; and R².
     """
     quantiles = measurement.curl.quantiles((0.5, 0.95))
     median, p95 = quantiles.value.tolist()

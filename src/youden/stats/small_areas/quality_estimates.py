@@ -367,17 +367,17 @@ def _widen_intervals(estimates: QualityEstimates, shared_variance: float) -> Qua
     return replace(estimates, low=np.sin(low) ** 2, high=np.sin(high) ** 2)
 
 
-def _compute_binomial_likelihood(mean: Floats, n: Floats, step: float) -> Floats:
+def _compute_binomial_likelihood(mean: Floats, n_labels: Floats, step: float) -> Floats:
     """Compute the likelihood of each agent's labels at each logit of a grid: float array (n_agents, n_grid).
 
-    n labels of an agent of quality q have the likelihood q^(n·mean)·(1 − q)^(n·(1 − mean)). It is divided by its maximum.
+    For n labels of an agent of quality q, it is q^(n·mean)·(1 − q)^(n·(1 − mean)), divided by its maximum on the grid.
 
-    mean, n : float array (n_agents,), label means and effective numbers of labels
+    mean, n_labels : float array (n_agents,), label means and effective numbers of labels
     step : step of the grid
     """
     logits = logit_grid(step)
     log_likelihood_per_label = mean[:, None] * log_expit(logits) + (1 - mean[:, None]) * log_expit(-logits)
-    log_likelihood = n[:, None] * log_likelihood_per_label
+    log_likelihood = n_labels[:, None] * log_likelihood_per_label
     max_log_likelihood = log_likelihood.max(axis=1, keepdims=True)
     return np.asarray(np.exp(log_likelihood - max_log_likelihood))
 
@@ -439,9 +439,9 @@ def _fit_regression(labels: _LabelMeans, ability: Floats, std_error: Floats, lev
 def _compute_posterior_means(posterior: RegressionPosterior, likelihood: LabelLikelihood) -> Floats:
     """Compute the posterior mean of each agent's quality: float array (n_agents,).
 
-    The prior of an agent is predicted from its ability and the labels of the other agents. It is a mixture of the distribution
-    from the regression on ability and, with the probability that the agent is an outlier, a uniform distribution of quality.
-    Its own labels enter through their likelihood.
+    The prior of an agent is predicted from its ability and the labels of the other agents. It is a mixture of two distributions
+    of quality: that of the regression on ability, and a uniform one for the case that the agent is an outlier. The agent's own
+    labels enter through their likelihood.
     """
     from_regression, p_outlier = posterior.predict()
     prior = from_regression + p_outlier[:, None] * likelihood.uniform
@@ -487,7 +487,7 @@ def _count_labels_of_equal_precision(labels: _LabelMeans, quality: Floats, varia
     """Compute how many labels would be needed to make label means as precise as the estimates.
 
     The variance of a label mean is inversely proportional to the number of labels. The number of labels is therefore multiplied
-    by the variance of the label means, divided by the variance of the estimates, both summed over the agents with labels.
+    by the ratio of two variances: of the label means, and of the estimates. Both are summed over the agents with labels.
 
     labels : label means and numbers of labels
     quality, variance : float arrays (n_agents,), estimates and their posterior variances

@@ -301,9 +301,9 @@ class IndependentTotals:
         cell : int64 array (n_answers,), agent · n_items + item of each answer
         answer : float array (n_answers,)
         """
-        distinct_cells, cell_index, n = np.unique(cell, return_inverse=True, return_counts=True)
-        total = np.bincount(cell_index, answer, len(distinct_cells)).astype(np.float64)
-        self._cell_chunks.append((distinct_cells, n.astype(np.float64), total))
+        distinct_cells, cell_index, counts = np.unique(cell, return_inverse=True, return_counts=True)
+        answer_sums = np.bincount(cell_index, answer, len(distinct_cells)).astype(np.float64)
+        self._cell_chunks.append((distinct_cells, counts.astype(np.float64), answer_sums))
         if len(self._cell_chunks) > _MAX_CELL_CHUNKS:
             self._cell_chunks = [self._sum_by_cell()]
 
@@ -504,9 +504,9 @@ def expected_rate_variance(n_trials: float, *, rate: float, n_agents: int) -> fl
     Returns
     -------
     float
-        Posterior variance of the difference between an agent's rate and the mean rate, averaged over agents, if each
-        agent has `n_trials * rate` yes answers. It is smaller than the binomial variance, because estimated rates are
-        shrunk to their mean (`IndependentTotals.estimate_rates`).
+        Posterior variance of the difference between an agent's rate and the mean rate, averaged over agents. Each agent is
+        assumed to have `n_trials * rate` yes answers. The result is smaller than the binomial variance, because estimated
+        rates are shrunk to their mean (`IndependentTotals.estimate_rates`).
 
     Examples
     --------
@@ -560,8 +560,8 @@ class _Posterior(NamedTuple):
     def compute_squared_error_variance(self, rate: Floats, weight: Floats) -> Floats:
         """Compute the variance of the squared error of each estimated rate: float array (n_agents,).
 
-        The coefficient of variation κ of the rates is unknown. By the law of total variance, the result is the variance over
-        κ of the expected squared error given κ, plus the mean over κ of the variance of the squared error given κ.
+        The coefficient of variation κ of the rates is unknown. By the law of total variance, the result is the sum of two terms:
+        the variance over κ of the expected squared error, and the mean over κ of the variance of the squared error.
 
         rate : float array (n_agents,), estimated rates
         weight : float array (n_kappa, 1) or (n_kappa, n_agents), probabilities of κ

@@ -260,9 +260,9 @@ def simultaneous_upper_bounds(differences: Differences, *, top: int, alpha_fract
 def _compute_dunnett_critical_values(std_error: Floats, df: Floats, level: float) -> Floats:
     """Compute the critical values of Dunnett's test, which compares one agent, the control, with all others.
 
-    The test is made with each agent as the control. Dunnett's quantile is for known standard errors. Because they are estimated,
-    it is replaced by the quantile of Student's t with the same tail probability, and with the degrees of freedom of the agent
-    that is compared with the control.
+    The test is made with each agent as the control. Dunnett's quantile is for known standard errors. Here, they are estimated.
+    The quantile is therefore replaced by that of Student's t with the same tail probability. Its degrees of freedom are those of
+    the agent that is compared with the control.
 
     std_error, df : float arrays (n_agents,), standard errors and degrees of freedom
     level : confidence level of all comparisons with one control

@@ -285,8 +285,7 @@ def estimate_difference(influence: InfluenceTable, new: int, old: int) -> Conser
 def _predict_difference_variance(table: InfluenceTable, compared_agents: list[int]) -> float:
     """Predict the variance of the difference of two abilities from their numbers of trials and the variance of a trial.
 
-    With the variance σ² of a trial, averaged over all agents, and the numbers n and m of trials of the two agents, the result
-    is σ²·(1/n + 1/m).
+    For agents with n and m trials, the result is σ²·(1/n + 1/m). The variance σ² of a trial is averaged over all agents.
 
     table : influence of each item on each ability, with numbers of trials
     compared_agents : positions of the two agents
