@@ -246,9 +246,10 @@ _ABSENT = -1
 
 
 def _draw_response_ranks(pool: Pool, group_codes: Positions, seed: int) -> Positions:
-    """Rank the responses of an agent to an item in the order in which trials show them, beginning at a random response.
+    """Draw the order in which trials show the responses of an agent to an item, and return the rank of each response in it.
 
-    For example, three responses may be shown in the order 2, 3, 1. The ranks of the responses 1, 2 and 3 are then 2, 0 and 1.
+    Responses are shown in cyclic order, beginning at a random one. For example, the order of three responses may be 2, 3, 1. The
+    ranks of the responses 1, 2 and 3 are then 2, 0 and 1.
 
     pool : responses of the agents
     group_codes : int64 array (n_groups,), codes of `_encode_groups`, each once; a group is a trial type, an agent and an item
@@ -259,9 +260,9 @@ def _draw_response_ranks(pool: Pool, group_codes: Positions, seed: int) -> Posit
     agent, item = _decode_cells(group_codes, pool.n_items)
     drawn_response = _draw_first_responses(pool, seed)[agent, item]
 
-    # a response was drawn from the pool's maximum number; with fewer responses, numbers that are too large start again from 0
+    # numbers were drawn up to the pool's maximum; in a group with fewer responses, they are taken modulo its number of responses
     n_responses = pool.n_repeats[agent, item].astype(np.int64)
-    cycle_length = np.maximum(n_responses, 1)  # at least 1, to divide by it
+    cycle_length = np.maximum(n_responses, 1)  # avoids a division by 0
     first_response = drawn_response % cycle_length
 
     # rank = number of steps from the first response to the response in the cycle; rows are groups, columns are responses

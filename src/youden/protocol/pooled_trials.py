@@ -35,14 +35,14 @@ _ROUNDING_ERROR = 1e-9
 def count_independent(n_calls: int, n_agents: int, *, is_first: bool = True) -> int:
     """Return how many calls of a budget are independent trials if these are pooled: 7 to 10%, and a multiple of `n_agents`.
 
-    An independent trial compares responses to different items, which estimates the false-positive rate; a paired trial compares
-    responses to the same item. Independent trials come in passes. In a pass, each agent appears once as the first and once as
-    the second agent of a trial, so that all agents have equally many. The fraction grows with the number of calls per agent.
+    An independent trial compares responses to different items, and a paired trial responses to the same item. Independent trials
+    come in passes. In a pass, each agent appears once as the first and once as the second agent of a trial. The fraction of
+    independent trials grows with the number of calls per agent.
 
     n_calls : budget: total number of calls, for paired and for independent trials
     n_agents : number of agents
-    is_first : whether the agents have no independent trials yet. They then get at least `MIN_PASSES` passes, which can exceed
-        a small budget. If they have some, the number of passes is rounded, and may be 0.
+    is_first : True if the agents have no independent trials yet; they then get at least `MIN_PASSES` passes, which may exceed a
+        small budget. False if they have some; the number of passes is then rounded, and may be 0.
 
     >>> [count_independent(n, 12) for n in (60, 300, 3_000, 60_000)]
     [24, 24, 228, 6000]

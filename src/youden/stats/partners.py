@@ -131,10 +131,9 @@ class PairTotals:
 
         Notes
         -----
-        The standard error of the mean answer to agents i and k is √(max(v, v_i, v_k)/w), with w the total weight of the
-        answers. v is the variance of all answers around the means of their pairs, and v_i is the variance of the answers
-        to the pairs of agent i. The variance is not estimated from the pair alone: if two agents always agree, their answers do
-        not vary, and the standard error would be 0.
+        The standard error of the mean answer to agents i and k is √(max(v, v_i, v_k)/w), with w the total weight of the answers.
+        v is the variance of all answers around the means of their pairs, and v_i that of the answers to the pairs of agent i. The
+        variance is not estimated from the pair alone, because it would be 0 for two agents that always agree.
         """
         # add the entries of both orders of each pair; `total` and `squares` are of answers minus the mean of their item
         pair_total = self.total + self.total.T

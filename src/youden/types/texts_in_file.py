@@ -149,9 +149,7 @@ class TextsInFile:
         return self._read_texts(self._start, self._n_bytes)
 
     def _read_texts(self, start: NDArray[np.int64], n_bytes: NDArray[np.int64]) -> NDArray[np.object_]:
-        """Read texts from the file, given the position and the size of each text.
-
-        Adjacent texts are read together, which takes fewer read operations.
+        """Read texts from the file, given the position and the size of each text. Adjacent texts are read together.
 
         start : int64 array, position of the first byte of each text, −1 for no text
         n_bytes : int64 array of the same shape, number of bytes of each text

@@ -414,11 +414,11 @@ def _compute_largest_gradient_violation(on_bounds: OnBound, gradient: Effects) -
 def fit_censored(cells: Cells, equations: Equations) -> Fit:
     """Fit effects to censored scores, without a penalty for predictions above a score of 1 or below a score of −1.
 
-    The objective is the ridge penalty plus the weighted sum of squared residuals, score − prediction, over cells. A cell with a
-    score of 1 and a prediction above 1, or with −1 and a prediction below −1, counts as if its residual were 0.
+    The objective is the ridge penalty plus the weighted sum of squared residuals, score − prediction, over cells. The residual
+    counts as 0 if the prediction exceeds a score of ±1: above 1 for a score of 1, or below −1 for a score of −1.
 
-    Each round is a Newton step towards the least-squares fit to all cells except those that count as 0 at present. The step ends
-    where the objective is smallest along it.
+    Each round is a Newton step. It leads towards the least-squares fit without the cells that the predictions exceed at present,
+    and ends where the objective is smallest.
 
     Parameters
     ----------
@@ -541,17 +541,16 @@ class _Saturated:
         return solve(equations, equations.row_total, equations.column_total)
 
     def find_best_step_fraction(self, effects: Effects, step: Effects) -> float:
-        """Find the fraction of a step, in (0, 1], after which the objective is smallest.
+        """Find the fraction of a step, in (0, 1], after which the objective of the censored fit is smallest.
 
-        The plain objective penalizes every deviation of a prediction from its score. The objective of the censored fit is the
-        plain one minus Σ weight·excess², with the excess of predictions beyond a score of ±1. It is convex: its slope increases
-        along the step, and the minimum is where the slope is 0.
+        The objective is convex: its slope increases along the step, and the minimum is where the slope is 0. The result is 1 if
+        the objective falls until the end of the step, or if it does not fall at the beginning of the step.
 
         effects : effects at the beginning of the step
         step : changes of the effects over the whole step
-
-        Returns 1 if the objective falls until the end of the step, or if it does not fall at the beginning of the step.
         """
+        # The plain objective penalizes every deviation of a prediction from its score. The objective of the censored fit is the
+        # plain one minus Σ weight·excess², with the excess of a prediction beyond a score of ±1.
         end = _take_part_of_step(effects, step, 1.0)
         plain_slope_at_start = self._compute_plain_slope(effects, step)
         plain_slope_change = self._compute_plain_slope(end, step) - plain_slope_at_start

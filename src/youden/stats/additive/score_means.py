@@ -567,9 +567,9 @@ def missingness_p_value(observed: Bools, difficulty: Floats) -> float:
     -----
     The first test is a χ² test that all models have the same missing rate.
 
-    The null hypothesis of the second test is that, over items, the number x of missing cells and the difficulty y are
-    uncorrelated. With centred x and y, its statistic is Student's t = Σ xy/√(Σ x²y²), which is robust to unequal variances of y
-    (White 1980). With fewer than 10 items, it is a permutation test of Σ xy. The p-value is 1 if all xy are 0.
+    The null hypothesis of the second test is that the number x of missing cells of an item and its difficulty y are uncorrelated.
+    With centred x and y, the statistic is Student's t = Σ xy/√(Σ x²y²), which is robust to unequal variances of y (White 1980).
+    With fewer than 10 items, it is a permutation test of Σ xy. The p-value is 1 if all xy are 0.
 
     References
     ----------

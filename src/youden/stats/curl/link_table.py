@@ -92,9 +92,9 @@ class SampledCurl:
 
         Notes
         -----
-        Let x be the estimated q quantile, and e the standard error of the estimated share of rectangles with a curl of at most x
-        (see `ecdf`). The standard error of x is half the difference between the quantiles of the probabilities q + e and
-        q − e. It is 0 if these quantiles are equal, for example because scores have few different values.
+        The share of rectangles whose curl is at most the estimated quantile has a standard error e (see `ecdf`). The standard
+        error of the quantile is half the difference between the quantiles of the probabilities q + e and q − e. It is 0 if these
+        quantiles are equal, for example because scores have few different values.
 
         References
         ----------

@@ -179,7 +179,7 @@ class _SortedDifferences:
         return low, high
 
     def _estimate_bounds(self, low: _Bound, high: _Bound, *, rank: int) -> tuple[int, int]:
-        """Estimate closer bounds of the distance of the given rank, from a sample of the distances between two bounds.
+        """Estimate closer bounds of the `rank`-th smallest distance, from a sample of the distances between two bounds.
 
         rank : rank among all distances, 1 for the smallest
 
@@ -300,10 +300,10 @@ def curl_ecdf(matrix: Floats, x: ArrayLike) -> Floats:
 def _check_and_sort_differences(matrix: Floats) -> _SortedDifferences:
     """Check a matrix of scores, and sort the score differences of each pair of rows.
 
-    matrix : float array (n_agents, n_items), NaN for unobserved cells; the shorter side becomes the rows
+    A difference is the score of one row minus the score of the other row in the same column. The distance between the differences
+    in two columns is the curl of the rectangle of these rows and columns.
 
-    Rows i and k have the difference s_ij − s_kj in column j. The curl of their rectangle with the columns j and m is the
-    distance between two of these differences, |(s_ij − s_kj) − (s_im − s_km)|.
+    matrix : float array (n_agents, n_items), NaN for unobserved cells; the shorter side becomes the rows
 
     Raises StatisticsError [curl-infinite], [curl-no-rectangles], [curl-too-large], [scores-numeric] or [scores-shape].
     """

@@ -221,8 +221,8 @@ def parabola_r2(ability: Floats, has_label: Floats) -> float:
 def _make_adjusted_design(fixed: Floats, is_in_trial: Floats, answer: Floats) -> _AdjustedDesign:
     """Remove the fixed part of a model from trials, and compute the matrices from which the effects of agents are estimated.
 
-    The columns of the agents and the answers are regressed on the columns of the fixed part, such as the intercept. Their
-    residuals do not depend on the coefficients of the fixed part.
+    The answers, and the columns that mark the agents of each trial, are regressed on the columns of the fixed part, such as the
+    intercept. The residuals of these regressions do not depend on the coefficients of the fixed part.
 
     fixed : float array (n_trials, n_columns), columns of the fixed part, which may be collinear
     is_in_trial : float array (n_trials, n_agents), 1 for the two agents of a trial

@@ -214,13 +214,13 @@ class _Regression:
     def _add_common_log_priors(self, log_weight: Floats, intercepts: Floats) -> None:
         """Add the log priors that all regressions have: of the regression, of τ, of the outlier share and of the intercept.
 
-        τ is the SD of the agents' deviations from the regression. The prior probability of an intercept is a normal density
-        times the step of the grid, up to a constant factor. All priors are independent, so that their logarithms are summed.
+        τ is the SD of the agents' deviations from the regression. The prior of an intercept is a normal density times the step
+        of the grid, up to a constant factor. All priors are independent, so that their logarithms are summed.
 
         log_weight : float array (n_taus, n_outlier_shares, n_intercepts, n_slopes), changed in place
         intercepts : float array (n_intercepts,), equidistant
         """
-        # each prior gets trailing axes of length 1, so that it is added along its own axis of `log_weight`
+        # axes of length 1 after the axis of a prior make NumPy add it along its own axis of `log_weight`
         log_share_prior = np.log(_OUTLIER_PRIOR)[:, None, None]
         log_intercept_density = -0.5 * (intercepts[:, None] / _INTERCEPT_SD) ** 2
         intercept_step = intercepts[1] - intercepts[0]
@@ -233,9 +233,9 @@ class _Regression:
     def _add_log_slope_prior(self, log_weight: Floats, slopes: Floats) -> None:
         """Add the log prior of each slope to log weights, in place.
 
-        The prior probability of a slope is a normal density times the step of the grid. It is scaled on either side of 0 such
-        that positive slopes have the total probability `_P_POSITIVE`, or `_P_POSITIVE_CURVED` if the transformation of ability
-        is convex or concave.
+        The prior probability of a slope is a normal density times the step of the grid. It is scaled on either side of 0, so that
+        positive slopes have the total probability `_P_POSITIVE`. If the transformation of ability is convex or concave, they have
+        `_P_POSITIVE_CURVED`.
 
         log_weight : float array (n_taus, n_outlier_shares, n_intercepts, n_slopes), changed in place
         slopes : float array (n_slopes,), equidistant

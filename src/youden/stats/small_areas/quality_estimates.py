@@ -468,10 +468,11 @@ def _compute_credible_bounds(
     high = _compute_quality_quantiles(density, likelihood.logits, (1 + level) / 2)
     is_labelled_outlier = (p_outlier > _P_OUTLIER) & (labels.n > 0)
     for agent in np.flatnonzero(is_labelled_outlier):
-        n = labels.n[agent]
-        from_labels = proportion(labels.mean[agent] * n, n, level=level)
-        low[agent] = min(low[agent], from_labels.low)
-        high[agent] = max(high[agent], from_labels.high)
+        n_labels = labels.n[agent]
+        label_sum = labels.mean[agent] * n_labels
+        wilson_interval = proportion(label_sum, n_labels, level=level)
+        low[agent] = min(low[agent], wilson_interval.low)
+        high[agent] = max(high[agent], wilson_interval.high)
     return low, high
 
 

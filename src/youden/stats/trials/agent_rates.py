@@ -733,8 +733,8 @@ class _RateFit:
     ) -> AgentRates:
         """Complete estimated false-positive rates: shift their mean, add the error of the mean, and add 95% intervals.
 
-        Shrinkage changes the mean of the rates. The shift, equal for all agents, makes the mean of the fitted rates equal to the
-        mean answer of all training trials again. It is reduced if a fitted rate would leave [0, 1].
+        Shrinkage changes the mean of the rates. All rates are therefore shifted by the same number, so that the mean of the
+        fitted rates is again the mean answer of all training trials. The shift is reduced if a fitted rate would leave [0, 1].
 
         rate : float array (n_agents,), posterior means of the rates
         covariance : float array (n_agents, n_agents), covariance of the errors of the rates, given their mean
@@ -754,7 +754,7 @@ class _RateFit:
         low = scale * gammaincinv(shape, 0.025)
         high = scale * gammaincinv(shape, 0.975)
 
-        # the shift is the same for all agents, so that it cancels in differences; it leaves the fitted rates in [0, 1]
+        # the shift leaves the fitted rates in [0, 1]; it is the same for all agents, so that it cancels in differences
         fitted_rate = self.shrunk_rate
         full_shift = self._totals.training_rate - fitted_rate.mean()
         shift = np.clip(full_shift, -fitted_rate.min(), 1 - fitted_rate.max())

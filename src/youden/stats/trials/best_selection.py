@@ -378,8 +378,8 @@ def _derive_std_errors_of_agents(differences: Differences) -> Floats:
 def best_probabilities(ability: Floats, differences: Differences) -> tuple[Floats, float]:
     """Estimate each agent's probability of being the best, and the expected regret of selecting the highest estimate.
 
-    The regret is the true ability of the best agent minus that of the selected agent. Agents are independent given the prior,
-    which is estimated from all abilities. Without sampling error, agents with the highest ability share the probability equally.
+    The regret is the true ability of the best agent minus that of the selected agent. The abilities have a common prior, which is
+    estimated from all of them. Without sampling error, the agents with the highest ability share the probability equally.
 
     ability : float array (n_agents,), without NaN
     differences : pairwise differences of the same abilities, all of which can be compared
@@ -632,8 +632,8 @@ def _compute_range_quantile(n_agents: int, level: float) -> float:
     unscaled_density = np.exp(-(grid**2) / 2)  # normal density · √(2π)
 
     def compute_probability(max_difference: Floats) -> Floats:
-        """Compute P(range/√2 ≤ d) = K·∫ φ(x)·(Φ(x) − Φ(x − √2·d))^(K − 1) dx, with x the largest of K estimates."""
-        # K − 1 agents are below the largest estimate, by at most the range √2·d
+        """Compute the probability that the range of K estimates, divided by √2, is at most d: float array (n,), for each d."""
+        # K·∫ φ(x)·(Φ(x) − Φ(x − √2·d))^(K − 1) dx: one estimate is x, and the others are smaller by at most √2·d
         smallest_in_range = grid - np.sqrt(2) * max_difference[:, None]
         p_in_range = ndtr(grid) - ndtr(smallest_in_range)
         p_others_in_range = np.maximum(p_in_range, 0.0) ** (n_agents - 1)

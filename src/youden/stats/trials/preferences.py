@@ -258,15 +258,14 @@ def _estimate_position_effect(
 ) -> Metric:
     """Return a position effect, the advantage of the response that is shown first, with its confidence interval.
 
-    The half-width is a quantile of Student's t times the standard error. If the same position wins all trials, the residuals show
-    no error. The other position may still win with a small probability p. The effect, the win rate 1 − p minus the loss rate p,
-    is then 1 − 2p in size. It differs by 2p from the estimate, so that the half-width is twice the upper bound of p.
+    The interval is based on Student's t. If the same position wins all trials, the residuals show no error. The interval then
+    follows from an upper bound of the probability that the other position wins.
 
     effect : estimate, in [−1, 1]
     influence : float array (n_items,), influence of each item on the estimate
-    min_variance : minimum of its variance
-    n_effective_items : effective number of items that determine it
-    max_df : maximum of its degrees of freedom
+    min_variance : minimum of the variance of the estimate
+    n_effective_items : effective number of items that determine the estimate
+    max_df : maximum of the degrees of freedom
     level : confidence level
 
     The bounds are NaN for fewer than `MIN_ITEMS` effective items, and if the half-width is 0.
@@ -281,6 +280,7 @@ def _estimate_position_effect(
     if one_position_wins_all:
         from youden.stats.trials.noninferiority import zero_event_upper_bound  # takes long to load
 
+        # if the other position wins with the probability p, the effect is (1 − p) − p, which is 2p smaller than the estimate
         p_upper_bound = zero_event_upper_bound((1 - level) / 2, np.asarray(n_effective_items))
         half_width = 2 * float(p_upper_bound)
 
