@@ -260,11 +260,11 @@ class _CellCorrections(NamedTuple):
 
 
 def _compute_cell_corrections(index: CellIndex, weight: Floats, leverage: Floats, is_free: Bools) -> _CellCorrections:
-    """Compute factors that enlarge residuals, which are too small because a cell influences its own prediction.
+    """Compute a correction factor for the residual of each cell: residuals are too small, because cells influence the fit.
 
-    The factor of a cell is the root of (1 − share in the item)·(1 − share in the agent)/(1 − leverage). A share is the weight of
-    the cell divided by the total weight of the free cells of its item or agent. A free cell has a leverage below 1. Other cells
-    are fitted exactly, whatever their score: their factor and their shares are 0.
+    The factor is the root of (1 − share in the item)·(1 − share in the agent)/(1 − leverage). A share is the weight of the cell
+    divided by the total weight of the free cells of its item or agent. A free cell has a leverage below 1. Other cells are fitted
+    exactly, whatever their score: their factor and their shares are 0.
 
     weight, leverage : float arrays (n_cells,), weight and leverage of each cell
     is_free : bool array (n_cells,), cells that are free

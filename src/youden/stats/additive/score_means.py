@@ -169,10 +169,10 @@ def estimate_score_means(score: Floats, *, level: float = 0.95) -> ScoreMeans:
 def _compute_influence_on_means(influence: Floats, has_score: Bools, *, average_score: Floats) -> Floats:
     """Compute the influence of each item on the mean score of each model.
 
-    It is derived from the influence of the item on the distance of the model from the mean of all models. To this is added the
-    influence of the item on the mean of all models.
+    A mean score is the mean of all models, the centre, plus the model's distance from the centre. The influence of an item on the
+    mean score is the sum of its influences on both.
 
-    influence : float array (n_agents, n_items), influence on the distances from the mean of all models
+    influence : float array (n_agents, n_items), influence on the distances from the centre
     has_score : bool array (n_agents, n_items), cells with a score
     average_score : float array (n_items,), score of the average model on each item, up to a constant
 
@@ -181,9 +181,9 @@ def _compute_influence_on_means(influence: Floats, has_score: Bools, *, average_
     n_agents, n_items = influence.shape
     influence_on_centre = (average_score - average_score.mean()) / n_items
 
-    # with missing cells, the scores of some models enter more items than those of others; the excess is 0 in a complete table
+    # With missing cells, some models have a larger share of the scores than others. Their distances then change the centre.
     share_of_scores = has_score / has_score.sum(axis=0)  # of each model among the scores of an item
-    excess_share = share_of_scores.mean(axis=1) - 1 / n_agents
+    excess_share = share_of_scores.mean(axis=1) - 1 / n_agents  # 0 in a complete table
     return np.asarray(influence + influence_on_centre - excess_share @ influence)
 
 

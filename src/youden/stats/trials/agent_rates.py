@@ -687,10 +687,10 @@ class _RateFit:
             )
 
         # For each κ, the true rates of different agents are independent, and differ from the estimates by `bias` on average.
-        # The covariance is the mean over κ of the products of these biases, plus the mean variances. (n_kappa, n_agents)
+        # The covariance is the mean over κ of the products of these biases, plus the mean variances.
         posterior = self._posterior
         kappa_weight = self._compute_kappa_weights(_PRIOR)[:, None]
-        bias = posterior.mean - self.shrunk_rate
+        bias = posterior.mean - self.shrunk_rate  # (n_kappa, n_agents)
         mean_bias_product = (kappa_weight * bias).T @ bias
         mean_variance = (kappa_weight * posterior.variance).sum(axis=0)
         covariance = np.diag(mean_variance) + mean_bias_product
