@@ -61,7 +61,8 @@ def count_independent(n_calls: int, n_agents: int, *, is_first: bool = True) -> 
 def count_independent_for_paired(n_paired: int, n_agents: int, *, is_first: bool = True) -> int:
     """Return how many independent trials to add to some paired trials, so that they are 7 to 10% of all trials.
 
-    The number is the smallest one that is enough for the total, which it increases itself (see `count_independent`).
+    The added trials increase the total, too. The number is the smallest one that is enough for this larger total (see
+    `count_independent`).
 
     n_paired : number of paired trials
     n_agents : number of agents

@@ -194,14 +194,14 @@ class PairAgreement(NamedTuple):
         """
         means = totals.means
         n_agents = len(means.mean)
-        n = means.n
+        n_answers = means.n
         total = totals.uncentred_total + totals.uncentred_total.T
         is_compared_pair = np.triu(means.compared, 1)  # each pair once
         has_enough_pairs = is_compared_pair.sum() > n_agents
         if n_agents < MIN_AGENTS_FOR_COPYING or not has_enough_pairs:
             zeros = np.zeros((n_agents, n_agents))
             no_candidates = np.zeros((n_agents, n_agents), dtype=np.bool_)
-            return cls(n, total, zeros, zeros, no_candidates, np.zeros(n_agents))
+            return cls(n_answers, total, zeros, zeros, no_candidates, np.zeros(n_agents))
 
         # smallest residual of a candidate: a multiple of the median absolute residual (MAD), from which the part that
         # sampling errors contribute is subtracted
@@ -217,13 +217,13 @@ class PairAgreement(NamedTuple):
         std_error = _MAD_TO_SD * mad * np.sqrt(2 / (n_agents - 2))
         expected = np.maximum(effect[:, None] + effect + std_error, MIN_EXPECTED)
         can_exceed = means.compared & (expected < 1)
-        excess = np.where(can_exceed, total - n * expected, 0.0)
-        max_excess = np.where(can_exceed, n * (1 - expected), 0.0)
+        excess = np.where(can_exceed, total - n_answers * expected, 0.0)
+        max_excess = np.where(can_exceed, n_answers * (1 - expected), 0.0)
 
         has_large_residual = np.nan_to_num(means.mean) - expected > min_residual
         has_large_agreement = excess > MIN_CORRECTED * max_excess
         is_candidate = can_exceed & has_large_residual & has_large_agreement
-        return cls(n, total, excess, max_excess, is_candidate, effect)
+        return cls(n_answers, total, excess, max_excess, is_candidate, effect)
 
 
 def _iter_grown_groups(pairs: PairAgreement) -> Iterator[list[int]]:
@@ -406,13 +406,13 @@ def _test_group_agreement(pairs: PairAgreement, group: Sequence[int]) -> _GroupT
     return _GroupTest(members, log_p, log_p - log_alpha)
 
 
-def _compute_log_binomial_tail(total: float, n: float, mean: float) -> float:
-    """Compute the logarithm of the probability that n answers of the given mean have at least the sum `total`.
+def _compute_log_binomial_tail(total: float, n_answers: float, mean: float) -> float:
+    """Compute the logarithm of the probability that answers with the expected value `mean` have at least the sum `total`.
 
-    The answers are treated as independent values of 0 or 1. `total` and `n` need not be integers.
+    The answers are treated as independent values of 0 or 1. `total` and `n_answers` need not be integers.
     """
     with np.errstate(divide="ignore"):
-        return float(np.log(betainc(total, n - total + 1, mean)))
+        return float(np.log(betainc(total, n_answers - total + 1, mean)))
 
 
 def _compute_log_alpha(n_agents: int, size: int) -> float:
@@ -452,9 +452,9 @@ def _has_weak_member(n_answers: Floats, excess: Floats, max_excess: Floats, *, a
     return not is_similar.all()
 
 
-def _compute_log_n_subsets(n: int, size: int) -> float:
-    """Return the logarithm of the number of subsets of `size` of n elements."""
-    return float(gammaln(n + 1) - gammaln(size + 1) - gammaln(n - size + 1))
+def _compute_log_n_subsets(n_elements: int, size: int) -> float:
+    """Return the logarithm of the number of subsets with `size` of `n_elements` elements."""
+    return float(gammaln(n_elements + 1) - gammaln(size + 1) - gammaln(n_elements - size + 1))
 
 
 def _label_components(flagged: Bools) -> Ids:

@@ -120,8 +120,8 @@ class PairTotals:
     @property
     def mean_answer(self) -> float:
         """Weighted mean of all answers; 0 without an answer."""
-        n = float(self.weight.sum())
-        return float(self.uncentred_total.sum()) / n if n else 0.0
+        total_weight = float(self.weight.sum())
+        return float(self.uncentred_total.sum()) / total_weight if total_weight else 0.0
 
     @property
     def means(self) -> PairMeans:

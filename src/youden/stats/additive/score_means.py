@@ -450,19 +450,19 @@ def find_smallest_removal(score: Floats, means: ScoreMeans) -> Removal | None:
     n_needed = np.where(is_ahead.any(axis=1), is_ahead.argmax(axis=1) + 1, score.shape[1])
     agent = int(n_needed.argmin())
     candidates = order[agent]
-    n = int(n_needed[agent])
+    first_guess = int(n_needed[agent])
     if not np.isnan(score).any():
-        return Removal(candidates[:n], agent)
+        return Removal(candidates[:first_guess], agent)
 
     def changes_first_place(n_removed: int) -> bool:
         """Return whether a refit without the first candidates puts the agent ahead."""
         ability = _fit_additive_model(np.delete(score, candidates[:n_removed], axis=1)).ability_
         return bool(ability[agent] > ability[first])
 
-    # the smallest number, by bisection around n
+    # the smallest number, by bisection around the first guess
     n_favourable = int((contribution[agent] > 0).sum())  # items that favour the first model
-    end = min(2 * n, n_favourable)
-    n_removed = bisect_left(range(end), True, lo=n // 2 + 1, key=changes_first_place)
+    end = min(2 * first_guess, n_favourable)
+    n_removed = bisect_left(range(end), True, lo=first_guess // 2 + 1, key=changes_first_place)
     return Removal(candidates[:n_removed], agent) if changes_first_place(n_removed) else None
 
 

@@ -129,18 +129,18 @@ def clustered_proportion(answers: ItemTotals, *, level: float = 0.95) -> Proport
     209–212.
     """
     check_level(level)
-    n = answers.weight  # the number of trials, because each has the weight 1
-    if not n:
+    n_trials = answers.weight  # the number of trials, because each has the weight 1
+    if not n_trials:
         return proportion(0, 0, level=level)
     p = min(max(answers.mean, 0.0), 1.0)
     binomial_variance = p * (1 - p)
     is_paired = answers._items_per_trial == 1
     if binomial_variance > 0 and answers.variance > ROUNDING**2:
-        n_effective = min(n, binomial_variance / answers.variance)
+        n_effective = min(n_trials, binomial_variance / answers.variance)
     elif is_paired:
-        n_effective = float(min(n, answers.n_clusters))
+        n_effective = float(min(n_trials, answers.n_clusters))
     else:
-        n_effective = float(n)
+        n_effective = float(n_trials)
 
     # allow for the estimated variance by Student's t instead of the normal quantile z
     p_upper = (1 + level) / 2

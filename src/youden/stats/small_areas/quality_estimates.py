@@ -229,11 +229,11 @@ def quality_from_labels(
             f"Labels must be from 0 to 1: got labels from {np.min(value)} to {np.max(value)}. Pass labels on that scale.",
             slug="labels-range",
         )
-    n = np.bincount(agent, minlength=len(ability)).astype(np.float64)
-    mean = _average_by_agent(agent, value, n)
+    n_labels = np.bincount(agent, minlength=len(ability)).astype(np.float64)
+    mean = _average_by_agent(agent, value, n_labels)
     relative_variance = _estimate_relative_variance(agent, value, mean)
-    labels = _LabelMeans(mean, n, np.full(len(n), relative_variance))
-    if (n > 0).sum() < MIN_AGENTS:
+    labels = _LabelMeans(mean, n_labels, np.full(len(n_labels), relative_variance))
+    if (n_labels > 0).sum() < MIN_AGENTS:
         return _estimate_from_labels(labels, level)
     estimates = _fit_regression(labels, ability, std_error, level)
     residuals = LabelResiduals.from_quality(agent, item, value, estimates.quality)
@@ -243,10 +243,10 @@ def quality_from_labels(
     correlation = residuals.correlation_beyond_chance()
     if correlation > 0:
         predicted, remaining = residuals.predict_from_others(correlation)
-        mean = np.clip(_average_by_agent(agent, value - predicted, n), 0, 1)
-        mean_remaining = np.where(n > 0, _average_by_agent(agent, remaining, n), 1.0)
+        mean = np.clip(_average_by_agent(agent, value - predicted, n_labels), 0, 1)
+        mean_remaining = np.where(n_labels > 0, _average_by_agent(agent, remaining, n_labels), 1.0)
         relative_variance = _estimate_relative_variance(agent, value, estimates.quality)
-        labels = _LabelMeans(mean, n, relative_variance * mean_remaining)
+        labels = _LabelMeans(mean, n_labels, relative_variance * mean_remaining)
         estimates = _fit_regression(labels, ability, std_error, level)
     widened = _widen_intervals(estimates, residuals.shared_variance(relative_variance))
     return replace(widened, item_variance_share=correlation)
@@ -388,10 +388,10 @@ def _fit_regression(labels: _LabelMeans, ability: Floats, std_error: Floats, lev
     labels : label means and numbers of labels of the agents
     ability, std_error : float arrays (n_agents,), abilities and their standard errors
     """
-    mean, n = labels.mean, labels.n
-    n_effective = np.minimum(n / labels.relative_variance, _MAX_LABELS)
+    mean, n_labels = labels.mean, labels.n
+    n_effective = np.minimum(n_labels / labels.relative_variance, _MAX_LABELS)
     step = _FINE_GRID_STEP if n_effective.max() > _MANY_LABELS else _GRID_STEP
-    likelihood = LabelLikelihood(_compute_binomial_likelihood(mean, n_effective, step), step, int((n > 0).sum()))
+    likelihood = LabelLikelihood(_compute_binomial_likelihood(mean, n_effective, step), step, int((n_labels > 0).sum()))
     posterior = fit_regressions(likelihood, ability, std_error)
     q = expit(likelihood.logits)
 

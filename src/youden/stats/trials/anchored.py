@@ -280,16 +280,16 @@ def _estimate_pair_variance(n_residuals: Floats, residual_sum: Floats, sum_of_sq
     Returns a variance of at least 0; 0 if no pair has two residuals.
     """
     is_compared = n_residuals > 0
-    n = n_residuals[is_compared]
-    mean = residual_sum[is_compared] / n
-    df_within = n.sum() - len(n)
+    n_of_pair = n_residuals[is_compared]
+    mean = residual_sum[is_compared] / n_of_pair
+    df_within = n_of_pair.sum() - len(n_of_pair)
     if df_within < 1:
         return 0.0
 
     # variance of the residuals of one pair, from Σ(e − ē)² = Σe² − n·ē²
-    squared_deviations = sum_of_squares[is_compared] - n * mean**2
+    squared_deviations = sum_of_squares[is_compared] - n_of_pair * mean**2
     variance_within = float(squared_deviations.sum()) / df_within
-    return _estimate_effect_variance(mean, n, variance_within)
+    return _estimate_effect_variance(mean, n_of_pair, variance_within)
 
 
 def _estimate_effect_variance(mean: Floats, n: Floats | Positions, residual_variance: float) -> float:
@@ -476,15 +476,15 @@ def _estimate_variance_of_mean(sums: _BlockAndItemSums, n_trials: Floats, *, pri
     """
     is_estimated = sums.n_blocks >= 2
     n_blocks = sums.n_blocks[is_estimated]
-    n = n_trials[is_estimated]
+    n_own_trials = n_trials[is_estimated]
 
-    # variance of a trial from the sums E_s of residuals in S blocks: S/(S − 1)·Σ E_s²/n
+    # variance of a trial from the sums E_s of the residuals of n trials in S blocks: S/(S − 1)·Σ E_s²/n
     df = n_blocks - 1
-    trial_variance = sums.squares[is_estimated] / n * n_blocks / df
+    trial_variance = sums.squares[is_estimated] / n_own_trials * n_blocks / df
     shrunk_variance = (trial_variance * df + _PRIOR_BLOCKS * prior_variance) / (df + _PRIOR_BLOCKS)
 
     variance = np.full(len(n_trials), np.nan)
-    variance[is_estimated] = shrunk_variance / n
+    variance[is_estimated] = shrunk_variance / n_own_trials
     return variance
 
 

@@ -245,10 +245,10 @@ def estimate_difference(influence: InfluenceTable, new: int, old: int) -> Conser
 
     pair = [new, old]
     n_by_item = influence.n_trials[pair]
-    n = int((n_by_item > 0).any(axis=0).sum())
-    if n < 2:
+    n_items = int((n_by_item > 0).any(axis=0).sum())
+    if n_items < 2:
         raise StatisticsError(
-            f"A difference needs 2 items with trials of the two agents: got {n}. Add trials on more items.",
+            f"A difference needs 2 items with trials of the two agents: got {n_items}. Add trials on more items.",
             slug="difference-items",
         )
 
@@ -256,8 +256,8 @@ def estimate_difference(influence: InfluenceTable, new: int, old: int) -> Conser
     difference = influence.influence[new] - influence.influence[old]
     observed = float((difference**2).sum())
     predicted = _predict_difference_variance(influence, pair)
-    shrunk = (observed * (n - 1) + _PRIOR_ITEMS * predicted) / (n - 1 + _PRIOR_ITEMS)
-    variance = n / (n - 1) * max(observed, shrunk)
+    shrunk = (observed * (n_items - 1) + _PRIOR_ITEMS * predicted) / (n_items - 1 + _PRIOR_ITEMS)
+    variance = n_items / (n_items - 1) * max(observed, shrunk)
 
     # (K − 2)/(K − 1)·Σ_i Σ_j p_ij²·within_i/n_ij
     K = int(influence.n_trials.any(axis=1).sum())
@@ -269,11 +269,11 @@ def estimate_difference(influence: InfluenceTable, new: int, old: int) -> Conser
     mean_item_share = influence.weight[pair].mean(axis=0)
     n_effective = 1 / float((mean_item_share**2).sum())
     effect = (difference * n_effective)[None]
-    unseen = float(unseen_effect_square(effect, np.array([n]), floor=_UNSEEN_FLOOR / n)[0])
+    unseen = float(unseen_effect_square(effect, np.array([n_items]), floor=_UNSEEN_FLOOR / n_items)[0])
     return ConservativeDifference(
         value=float(influence.ability[new] - influence.ability[old]),
         variance=variance,
-        n_items=n,
+        n_items=n_items,
         n_effective_items=n_effective,
         unseen_effect_square=unseen,
         residual_variance=residual_variance,

@@ -293,10 +293,10 @@ def _estimate_position_effect(
 
 def _make_design(first: Ids | Positions, second: Ids | Positions, n_agents: int) -> csr_array:
     """Make the rows x of all trials, a sparse array (n_trials, n_agents + 1); the last column is that of the position effect."""
-    n = len(first)
-    columns = np.concatenate([first, second, np.full(n, n_agents)])
-    values = np.repeat([1.0, -1.0, 1.0], n)
-    return coo_array((values, (np.tile(np.arange(n), 3), columns)), shape=(n, n_agents + 1)).tocsr()
+    n_trials = len(first)
+    columns = np.concatenate([first, second, np.full(n_trials, n_agents)])
+    values = np.repeat([1.0, -1.0, 1.0], n_trials)
+    return coo_array((values, (np.tile(np.arange(n_trials), 3), columns)), shape=(n_trials, n_agents + 1)).tocsr()
 
 
 def _compute_leverages(first: Ids | Positions, second: Ids | Positions, inverse: Floats) -> Floats:

@@ -391,22 +391,22 @@ def covariance_on_these_items(chunks: ChunkSource, *, ability: Floats, n_items: 
     sums = _BlockSums(ability)
     for chunk in chunks():
         sums.add(chunk)
-    n = np.maximum(sums.n_trials, 1)
+    n_trials = np.maximum(sums.n_trials, 1)
     by_block = covariance_of_chunks(
         sums.iter_influence(chunks()),
         n_clusters=sums.n_blocks,
-        share_squares=sums.block_squares / n**2,
-        relative_variance=1 / n,
+        share_squares=sums.block_squares / n_trials**2,
+        relative_variance=1 / n_trials,
     )
     block_variance = np.diag(by_block.covariance)
 
     # f_i
     n_partners = max(int((sums.n_trials > 0).sum()) - 1, 1)
     n_pairs = 2 * n_partners
-    fpc = np.maximum(0.0, 1 - n / (n_pairs * n_items + 1))
+    fpc = np.maximum(0.0, 1 - n_trials / (n_pairs * n_items + 1))
 
     # τ²_i, σ²c_i and σ²g_i
-    trial_variance = _shrink_trial_variance(sums.residual_squares / n, df=by_block.df)
+    trial_variance = _shrink_trial_variance(sums.residual_squares / n_trials, df=by_block.df)
     relative_variance = trial_variance / max(float(np.nanmean(trial_variance)), ROUNDING)
     components = sums.estimate_components(relative_variance)
     if components is None:
@@ -414,12 +414,12 @@ def covariance_on_these_items(chunks: ChunkSource, *, ability: Floats, n_items: 
     cell_variance, pair_variance = components
 
     # Σ_j (w_ij − 1/J)² and Σ_p w_ip² − 1/P, which are 0 in a balanced plan
-    item_imbalance = sums.item_squares / n**2 - 1 / n_items
+    item_imbalance = sums.item_squares / n_trials**2 - 1 / n_items
     squared_counts = sums.n_by_pair**2
     pair_squares = squared_counts.sum(axis=1) + squared_counts.sum(axis=0)  # as the first and as the second agent
-    pair_imbalance = np.maximum(pair_squares / n**2 - 1 / n_pairs, 0)
+    pair_imbalance = np.maximum(pair_squares / n_trials**2 - 1 / n_pairs, 0)
 
-    residual_part = fpc * (trial_variance - cell_variance - pair_variance) / n
+    residual_part = fpc * (trial_variance - cell_variance - pair_variance) / n_trials
     remaining = residual_part + cell_variance * item_imbalance + pair_variance * pair_imbalance
     return by_block.with_scaled_variances(np.clip(remaining / block_variance, fpc / 4, 1))
 
