@@ -490,9 +490,9 @@ def describe_shortfall(plan: Plan) -> str | None:
         return None
 
     budget = plan.request.budget
-    n_planned = _count_budgeted_calls(plan)
     if budget is None:
         return None
+    n_planned = _count_budgeted_calls(plan)
     min_planned = min(MIN_BUDGET_FRACTION * budget, budget - 2 * plan.n_agents)
     if n_planned >= min_planned:
         return None

@@ -410,11 +410,11 @@ class _ItemSums(NamedTuple):
 def _sum_by_item(chunk: PairChunk, answer_share: Floats, effect: Floats, mean_answer: float) -> _ItemSums:
     """Sum residuals, shares and weights of the answers of a chunk by agent and item.
 
-    An ability is a weighted mean of answers. The share of an answer is its weight in this mean. The residual of an answer is its
-    distance from the mean of its item, plus the mean of all answers, minus the effects of its two agents.
+    An ability is a weighted mean of answers. The share of an answer is its weight in this mean. To compute the residual of an
+    answer, the mean of its item is replaced by the mean of all answers, and the effects of its two agents are subtracted.
 
-    answer_share : float array (n_agents, n_agents), share of an answer of weight 1 in the ability of an agent (row), for each
-        partner (column), the other agent of the comparison
+    answer_share : float array (n_agents, n_agents), share of an answer of weight 1 in the ability of an agent (row). The column
+        is the partner, the other agent of the comparison.
     effect : float array (n_agents,), effects of the agents
     mean_answer : mean of all answers
     """
@@ -438,6 +438,6 @@ def _sum_by_item(chunk: PairChunk, answer_share: Floats, effect: Floats, mean_an
 
 
 def _sum_by_cell(cell: Positions, column: Floats, shape: tuple[int, int]) -> Floats:
-    """Sum a column (n,) by cell, an index in the flattened array of the given shape."""
+    """Sum a column (n_rows,) by cell; `cell` has the index of the row's cell in the flattened array of the given shape."""
     n_agents, n_items = shape
     return np.bincount(cell, column, n_agents * n_items).reshape(shape).astype(np.float64, copy=False)

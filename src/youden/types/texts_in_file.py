@@ -94,8 +94,8 @@ class TextsInFile:
         Returns
         -------
         bytes or None
-            The texts in UTF-8, with `SEPARATOR` between them. None if a text is missing, if the texts do not follow each other
-            in the file in the order of the items, or if they exceed `MAX_JOINED_BYTES`.
+            The texts in UTF-8, with `SEPARATOR` between them. None if a text is missing, if the texts are not next to each other
+            in the order of the items, or if they are longer than `MAX_JOINED_BYTES` together.
         """
         start = self._start[agent]
         n_bytes = self._n_bytes[agent]
@@ -196,8 +196,8 @@ def _find_chunk_bounds(starts: NDArray[np.int64], ends: NDArray[np.int64]) -> li
     The texts of a chunk follow each other in the file, with only a separator between them. To limit the size of a chunk, the file
     is divided into parts of `CHUNK_BYTES` bytes, and all texts of a chunk start in the same part.
 
-    starts, ends : int64 array (n_texts,), position in the file of the first byte of each text, and of the byte after its
-        last one, in ascending order
+    starts, ends : int64 array (n_texts,), positions in the file of the first byte of each text, and of the byte after its last
+        byte, in ascending order
 
     Returns the number of the first text of each chunk, and n_texts at the end.
     """

@@ -114,8 +114,8 @@ class CellDesign(TrialDesign, ABC):
 
         The design computes a threshold of each cell from random numbers. A cell is chosen if its threshold is below the fraction.
         With the option `repair`, random eligible cells are then added until each agent and each item has at least `d_core` cells,
-        and all cells are connected. All cells are connected if each cell is linked to every other cell by a chain of cells, in
-        which neighbours have the same agent or the same item.
+        and all cells are connected. Two cells are connected if a chain of cells leads from one to the other, in which neighbours
+        have the same agent or the same item.
 
         Parameters
         ----------

@@ -114,9 +114,9 @@ def iter_cell_influence(
     Yields
     ------
     CellInfluence
-        One result per component: the positions of some of its agents, int array (n_linked,), and two float arrays
-        (n_linked, n_items), the influence of each item on their abilities, and its share in their weights. The agents are the
-        largest group of the component that stays linked if any single cell is removed. A component is skipped if it has no such
+        One result per component, for the largest group of its agents that stays linked if any single cell is removed. The
+        result has the positions of these agents, int array (n_linked,). It also has two float arrays (n_linked, n_items): the
+        influence of each item on their abilities, and its share in their weights. A component is skipped if it has no such
         group of two agents.
     """
     for group in _iter_linked_groups(cells, weight, residual, component=component):

@@ -191,14 +191,15 @@ def _compute_df_of_means(influence: Floats, has_score: Bools) -> Floats:
     """Compute the degrees of freedom of the variances of mean scores by Satterthwaite's formula, float array (n_agents,).
 
     The variance of a mean score is the sum of the squared influences of all items. Items on which the model has a score have
-    larger influences than other items. If the n items with a score make up the share a of the sum, and there are n' other items,
-    the degrees of freedom are 1/(a²/n + (1 − a)²/n') − 1.
+    larger influences than other items. The n items with a score make up the share a of the sum, and the n' other items the share
+    1 − a. The degrees of freedom are then 1/(a²/n + (1 − a)²/n') − 1.
 
     influence : float array (n_agents, n_items), influence of each item on each mean score
     has_score : bool array (n_agents, n_items), cells with a score
     """
+    n_items = has_score.shape[1]
     n_scored_items = has_score.sum(axis=1)
-    n_other_items = np.maximum(has_score.shape[1] - n_scored_items, 1)
+    n_other_items = np.maximum(n_items - n_scored_items, 1)
     squares = influence**2
     total = np.maximum(squares.sum(axis=1), np.finfo(np.float64).tiny)
     scored_share = (squares * has_score).sum(axis=1) / total  # a

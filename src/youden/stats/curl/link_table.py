@@ -242,9 +242,9 @@ class LinkCurls(NamedTuple):
         Returns
         -------
         tuple of CurlCurve
-            One curve per link: its name, the values of the curl, the share of rectangles with at most this curl, the
-            standard errors of the shares, and the standard deviation of the transformed scores. The standard errors are 0
-            if all rectangles were used, instead of a sample.
+            One curve per link. It has the name of the link, the values of the curl, and the share of rectangles with at most
+            each value. It also has the standard errors of the shares, which are 0 if all rectangles were used instead of a
+            sample, and the standard deviation of the transformed scores.
         """
         curves = []
         for name, measurement in self.measurement_by_link.items():

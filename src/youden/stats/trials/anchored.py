@@ -582,9 +582,9 @@ def compute_linked_influence(
     def iter_influence() -> Iterator[tuple[slice, Floats, Floats]]:
         """Yield, for each chunk, the slice of its items, their influence on each ability, and their share in its trials.
 
-        The ability of a linked agent is its mean answer, minus the centre of the scale and the effects of the anchors with which
-        it was compared. The influence of an item on the ability is the sum of its influences on these three values, with the same
-        signs. Influence and share are float arrays (n_agents, n_chunk_items).
+        The ability of a linked agent is its mean answer, minus the centre of the scale, minus the effects of the anchors that it
+        was compared with. The influence of an item on the ability is the sum of its influences on these three values, with the
+        same signs. Influence and share are float arrays (n_agents, n_chunk_items).
         """
         for items, chunk in _iter_chunks_with_items(chunks()):
             # through the residuals of the agent's own trials on the item

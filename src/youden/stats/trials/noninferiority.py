@@ -427,7 +427,7 @@ def alpha_at_analysis(analysis: int, *, n_comparisons: int = 1) -> float:
 
 
 def decide(value: float, half_width: float, *, margin: float) -> Decision:
-    """Test non-inferiority by the interval of a difference.
+    """Decide from the interval of a difference whether a new agent is better, no worse or worse than an old one.
 
     Parameters
     ----------

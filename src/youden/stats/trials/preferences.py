@@ -343,8 +343,8 @@ def _count_effective_items(design: csr_array, item: Ids | Positions, inverse: Fl
     inverse : float array (n_agents + 1, n_agents + 1), the pseudo-inverse; its product with the row x of a trial is the
         influence of this trial's error on the estimates
 
-    Returns float array (n_agents + 1,), for the abilities and, last, the position effect; 0 for an estimate that no trial
-    influences.
+    Returns a float array (n_agents + 1,), for the abilities and, last, the position effect. It is 0 for an estimate that no
+    trial influences.
     """
     weight_sum, squared_weight_sum = np.zeros((2, len(inverse)))
     for trials in _divide_between_items(item, n_estimates=len(inverse)):

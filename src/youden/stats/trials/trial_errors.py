@@ -338,9 +338,9 @@ def unknown_covariance(n_agents: int) -> CentredCovariance:
 def _iter_influence_of_means(chunks: ChunkSource, mean_answer: Floats, n_trials: Floats) -> Iterator[InfluenceChunk]:
     """Yield, for each chunk of trials, the influence of its items on the agents' mean answers, and the numbers of trials.
 
-    The influence of an item on an agent's mean answer is the sum of the residuals of the agent's trials on the item, divided by
-    the number of all trials of the agent. It equals the direct influence, because a mean answer depends only on the agent's own
-    trials.
+    The influence of an item on an agent's mean answer is Σe/n: the sum of the residuals e of the agent's trials on the item,
+    divided by the number n of all its trials. It equals the direct influence, because a mean answer depends only on the agent's
+    own trials.
 
     chunks : function that yields the trials in chunks of items at each call; all weights are 1
     mean_answer : float array (n_agents,), mean answer to the trials of each agent
@@ -478,8 +478,9 @@ class _BlockSums:
     def _add_numbers_of_trials(self, chunk: PairChunk) -> None:
         """Count the trials of each agent in each block and on each item, and add the counts to the sums, in place.
 
-        The sums also contain the squared counts, which measure how evenly an agent's trials are distributed over blocks and
-        items, and the number of products of two residuals in one block. Blocks are the effect groups of the chunk.
+        The squared counts are also added. They measure how evenly an agent's trials are distributed over blocks and items. The
+        counts in blocks also give the number of products of two residuals in one block. Blocks are the effect groups of the
+        chunk.
         """
         n_agents = len(self.n_trials)
         ones = np.ones(len(chunk.value))
@@ -522,8 +523,8 @@ class _BlockSums:
     def iter_influence(self, chunks: Iterable[PairChunk]) -> Iterator[tuple[Floats, Floats]]:
         """Yield, for each chunk, the influence of each of its blocks on each ability, and the share of the agent's trials in it.
 
-        The influence of a block on an ability is the sum of the agent's residuals in the block, divided by the number of all
-        trials of the agent.
+        The influence of a block on an ability is Σe/n: the sum of the agent's residuals e in the block, divided by the number n
+        of all its trials.
 
         chunks : chunks that were all passed to `add` before, because the numbers of all trials are needed
 
