@@ -230,14 +230,14 @@ def remove_follow_ups(result: Verdicts) -> Verdicts:
 
 
 def with_round(plan: Plan, rounds: Rounds, trials: Trials, *, active: Bools) -> Plan:
-    """Return a plan with one more round after its own trials.
+    """Return a plan with one more round, whose trials follow those of the plan.
 
     Parameters
     ----------
     plan : Plan
         The plan so far.
     rounds : Rounds
-        Its rounds.
+        Rounds of this plan.
     trials : Trials
         Trials of the new round, paired and independent. Their block numbers must continue the block numbers of the plan, and no
         trial may be in the plan already. This is not checked.

@@ -120,9 +120,9 @@ def _compare_with_anchors(
 ) -> list[Comparison]:
     """Draw two comparisons of an agent with different anchors on an item: with the agent first, and with the agent second.
 
-    Anchors are the agents with which all others are compared. For each of the two comparisons, the anchors are tried in cyclic
-    order until one can be used. The first search begins at the position `start` of `anchor_order`, and the second one half a
-    cycle later. An anchor is skipped if its response to the item may not be compared, or if the comparison was drawn before.
+    The anchors, with which all other agents are compared, are tried in cyclic order until one can be used. The search for the
+    first comparison begins at the position `start` of `anchor_order`, and that for the second comparison half a cycle later. An
+    anchor is skipped if its response to the item may not be compared, or if the comparison was drawn before.
 
     eligible : bool array (n_agents, n_items), cells (agent, item) that may be compared
     drawn : comparisons that were drawn before
@@ -436,7 +436,7 @@ class _PlanExtender:
             return default
         n_paired = count_added_paired(self.plan, calls, n_scored=n_scored, are_new=self.adds_agents)
 
-        # if the user requested a number of independent calls, new agents need independent calls, too
+        # `count_added_paired` leaves no calls for independent trials if the user requested a number of them for the plan
         n_independent = self.count_independent_of_new_agents(n_scored)
         return max(0, n_paired - n_independent)
 
@@ -448,9 +448,8 @@ class _PlanExtender:
     def count_independent_of_new_agents(self, n_new_agents: int) -> int:
         """Count the independent calls that new agents get if the user requested a number of independent calls for the plan.
 
-        The requested number is that of the anchors, the agents of the first plan. Each new agent gets as many calls as an anchor
-        has on average. The result is 0 if the user requested no number, because the number then follows from the paired calls.
-        It is also 0 if the extension adds no agents.
+        The requested calls are those of the anchors, the agents of the first plan. Each new agent gets as many as an anchor has
+        on average. The result is 0 if the user requested no number, or if the extension adds no agents.
         """
         n_requested = self.plan.n_independent
         if n_requested is None or has_default_independent_count(self.plan) or not self.adds_agents:
@@ -461,12 +460,12 @@ class _PlanExtender:
     def draw_linking_blocks(
         self, scored: tuple[int, ...], n_paired: int, *, items: Ids | None = None, together: bool = False
     ) -> Trials:
-        """Draw blocks of trials that compare the agents in `scored` with anchors. Anchors are the agents of the first plan.
+        """Draw blocks of trials that compare the agents in `scored` with anchors, the agents of the first plan.
 
-        A block has one item, on which each of these agents has up to two trials: one as the first agent, and one as the second
-        agent against another anchor. An agent has fewer trials if its response is missing or held out, or if no new comparison
-        with an anchor is left. The items on which the agents have the fewest trials come first. The answers count only for the
-        abilities of these agents, not for those of the anchors. Block numbers begin at `next_block`, which is updated.
+        A block has one item. On it, each agent in `scored` has two trials against different anchors: one as the first and one as
+        the second agent. It has fewer if its response is missing or held out, or if no new comparison is left. Items on which
+        these agents have few trials are used first. The answers count for the abilities of these agents, not for those of the
+        anchors. Block numbers begin at `next_block`, which is updated.
 
         scored : positions of the agents whose abilities the trials measure
         n_paired : maximum number of trials; only whole blocks are drawn, so there may be fewer
@@ -521,9 +520,9 @@ class _PlanExtender:
     def draw_complete_blocks(self, n_paired: int, set_sizes: dict[int, int]) -> list[Trials]:
         """Draw as many blocks as fit into `n_paired` calls, divided among sets of items in proportion to their sizes.
 
-        A block compares all anchors (the agents of the first plan) on one item. Each group of agents that joined later gets
-        equally many blocks, which compare the group with anchors. If too few comparisons are left on a set, its missing blocks
-        are added to the next set, if there is one. Block numbers begin at `next_block`, which is updated.
+        A block compares all anchors (the agents of the first plan) on one item. For each such block, each group of agents that
+        joined later gets one that compares the group with anchors. If a set has too few comparisons left, the next set gets the
+        missing blocks. Block numbers begin at `next_block`, which is updated.
 
         n_paired : maximum number of paired calls
         set_sizes : number of items by set number, as in `count_items_by_set`
@@ -630,8 +629,8 @@ class _PlanExtender:
     def _iter_blocks_of_set(self, design: BlockDesign, set_number: int, eligible: Bools) -> Iterator[Trials]:
         """Yield all blocks on a set of items, in the order in which the plan and its extensions use them.
 
-        Set 0 has the items of the first plan, so its sequence begins with the blocks of that plan. If agents have several
-        responses to an item, all blocks are repeated once per response. Each repetition has another random order.
+        Set 0 has the items of the first plan, so that its sequence begins with the blocks of the first plan. If agents have
+        several responses to an item, the sequence of all blocks is repeated for each response, in another random order.
 
         eligible : bool array (n_anchors, n_items_of_set), cells (agent, item) that may be compared
         """
@@ -726,11 +725,12 @@ class _PlanExtender:
     def draw_independent_trials(
         self, paired: Trials, scored: tuple[int, ...], *, n_requested: int | None = None
     ) -> Trials:
-        """Draw the independent trials that go with new paired trials. They compare responses to different items.
+        """Draw the independent trials of an extension, which compare responses to different items.
 
-        If the independent trials of the plan are matched, one is drawn for each paired trial. If they are pooled, they compare
-        random agents on random items, and `count_added_independent` gives their number. New agents get additional ones
-        (`count_independent_of_new_agents`). If too few comparisons are left, fewer trials are drawn.
+        If the independent trials of the plan are matched, one is drawn for each new paired trial. If they are pooled, they
+        compare random agents on random items. Their number follows from the number of paired trials
+        (`count_added_independent`), and new agents may get more (`count_independent_of_new_agents`). Fewer trials are drawn if
+        too few comparisons are left.
 
         paired : new paired trials, at least one
         scored : positions of the agents whose abilities the paired trials measure; () for all agents
@@ -740,6 +740,7 @@ class _PlanExtender:
             trials = draw_matched_trials(paired, self.train, self.rng)
             compares_anchors = (paired.role == MAIN).any()  # if not, all trials compare other agents with anchors
             return trials if compares_anchors else trials.with_role(ANCHOR)
+
         n_for_paired = n_requested
         if n_for_paired is None:
             n_scored = len(scored) or self.pool.n_agents
@@ -753,7 +754,8 @@ class _PlanExtender:
     def _draw_pooled_for_all_agents(self, paired: Trials, n_independent: int) -> Trials:
         """Draw pooled independent trials for all agents of the run, in proportion to their new paired trials.
 
-        The number of each group is rounded down, so that all agents of a group get the same number.
+        All anchors (the agents of the first plan) get the same number of trials, and so do all agents of a group that joined
+        later. The numbers are rounded down.
 
         paired : new paired trials, at least one
         n_independent : number of independent trials for all agents together
@@ -779,10 +781,11 @@ class _PlanExtender:
         if kind != "calls" or scored or calls is None or not has_pooled:
             return Trials.concat([])
 
-        # each agent is measured by 2 trials per pass, as in a block: an independent trial of two anchors measures both, and one
-        # of an agent that joined measures only this agent
+        # A pass measures each agent by 2 trials, as a block does. A trial of two anchors measures both of them, so that a pass
+        # has 1 trial per anchor. A trial of an agent that joined later measures only this agent.
         n_passes = calls // self.get_max_block_size(scored=())
-        return self._draw_pooled(n_passes, [2 * n_passes] * len(self.extensions.joined))
+        n_per_joined = [2 * n_passes] * len(self.extensions.joined)
+        return self._draw_pooled(n_passes, n_per_joined)
 
     def _draw_pooled(self, n_per_anchor: int, n_per_joined: list[int]) -> Trials:
         """Draw pooled independent trials, of random agents and items, for all agents of the run.

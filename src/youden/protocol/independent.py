@@ -51,8 +51,8 @@ def select_trials(plan: Plan, rows: Bools | Positions) -> Plan:
 def match_trials(plan: Plan, source: Plan) -> Positions:
     """Find, for each trial of a plan, the trial of another plan that asks the same question.
 
-    Agents and items are matched by id. The two trials must also have the same type, show the same responses of the agents, and
-    have the same number `replicate` among the repetitions of the comparison.
+    Agents and items are matched by id. The two trials must also have the same type, and show the same responses of the agents. If
+    a plan repeats a comparison, the repetitions are matched by their number `replicate`.
 
     Parameters
     ----------
@@ -92,9 +92,9 @@ def _find_positions(ids: Sequence[str], reference_ids: Sequence[str]) -> Positio
 
 
 def _encode_questions(plan: Plan, agent_numbers: Positions, item_numbers: Positions) -> Positions:
-    """Describe by eight numbers what each trial of a plan asks, so that equal questions have equal numbers.
+    """Describe each trial of a plan by eight numbers, so that two trials with the same question have the same numbers.
 
-    To compare the trials of two plans, pass numbers that an agent or an item has in both plans.
+    The trials of two plans can be compared if an agent or an item has the same number in both plans.
 
     agent_numbers : int array (n_agents,), number of each agent of the plan; −1 for an agent that the other plan does not have
     item_numbers : int array (n_items,), number of each item of the plan; −1 for an item that the other plan does not have
@@ -184,9 +184,9 @@ def count_characters(pool: Pool, trials: Trials, *, with_tasks: bool = False) ->
 def assign_repeats(trials: Trials, pool: Pool, seed: int, *, after: Trials | None = None) -> Trials:
     """Choose which response of an agent each trial shows, if agents have several responses to an item.
 
-    A trial shows the response that earlier trials of the same type have shown least often. If several responses were shown
-    equally often, they take turns, beginning at a random one. Choices depend only on earlier trials, so a larger plan keeps the
-    choices of a smaller one.
+    A trial shows the response that earlier trials of the same type have shown least often. Responses that were shown equally
+    often take turns, beginning at a random one. Choices depend only on earlier trials, so that a larger plan keeps the choices of
+    a smaller one.
 
     trials : trials without responses, in the order of the plan
     pool : responses of the agents
@@ -202,15 +202,14 @@ def assign_repeats(trials: Trials, pool: Pool, seed: int, *, after: Trials | Non
     if earlier.first_repeat is None:
         earlier = earlier.with_first_repeats()
 
-    # Each trial has two texts, which follow each other: the first and the second text of a trial, those of the next trial, and
-    # so on. A group is a trial type, an agent and an item; the texts of a group take turns.
+    # A group is a trial type, an agent and an item. The texts of all trials are in one array: the first and the second text of
+    # a trial, those of the next trial, and so on. Number the groups that occur, and find the group of each text.
     text_codes = _encode_groups(Trials.concat([earlier, trials]), pool.n_items)
-    # number the groups that occur from 0
     group_codes, group_of_text = np.unique(text_codes, return_inverse=True)
     n_earlier_texts = 2 * len(earlier)
     groups_of_earlier_texts, groups_of_new_texts = np.split(group_of_text, [n_earlier_texts])
 
-    # show the least frequent response of a group, the one of lowest rank if several are equally frequent
+    # choose the response that its group has shown least often, and of several such responses the one of lowest rank
     rank = _draw_response_ranks(pool, group_codes, seed)
     n_shown = _count_shown_responses(earlier, groups_of_earlier_texts, shape=rank.shape)
     response_numbers = 1 + _choose_responses(groups_of_new_texts, rank, n_shown)
@@ -247,9 +246,10 @@ _ABSENT = -1
 
 
 def _draw_response_ranks(pool: Pool, group_codes: Positions, seed: int) -> Positions:
-    """Rank the responses of an agent to an item in the order in which trials show them, beginning at a random response.
+    """Draw the order in which trials show the responses of an agent to an item, and return the rank of each response in it.
 
-    For example, three responses may be shown in the order 2, 3, 1. The ranks of the responses 1, 2 and 3 are then 2, 0 and 1.
+    Responses are shown in cyclic order, beginning at a random one. For example, the order of three responses may be 2, 3, 1. The
+    ranks of the responses 1, 2 and 3 are then 2, 0 and 1.
 
     pool : responses of the agents
     group_codes : int64 array (n_groups,), codes of `_encode_groups`, each once; a group is a trial type, an agent and an item
@@ -260,9 +260,9 @@ def _draw_response_ranks(pool: Pool, group_codes: Positions, seed: int) -> Posit
     agent, item = _decode_cells(group_codes, pool.n_items)
     drawn_response = _draw_first_responses(pool, seed)[agent, item]
 
-    # a response was drawn from the pool's maximum number; with fewer responses, numbers that are too large start again from 0
+    # numbers were drawn up to the pool's maximum; in a group with fewer responses, they are taken modulo its number of responses
     n_responses = pool.n_repeats[agent, item].astype(np.int64)
-    cycle_length = np.maximum(n_responses, 1)  # at least 1, to divide by it
+    cycle_length = np.maximum(n_responses, 1)  # avoids a division by 0
     first_response = drawn_response % cycle_length
 
     # rank = number of steps from the first response to the response in the cycle; rows are groups, columns are responses
@@ -273,10 +273,10 @@ def _draw_response_ranks(pool: Pool, group_codes: Positions, seed: int) -> Posit
 
 
 def _choose_responses(group_of_text: Positions, rank: Positions, n_shown: Positions) -> Ids:
-    """Choose which response of an agent to an item each text of the new trials is, and count the choice in `n_shown`.
+    """Choose which response of its agent to its item each new text shows, and add the choices to the counts, in place.
 
-    A group is a trial type, an agent and an item. A text is the response that its group has shown least often. Of responses that
-    were shown equally often, it has the smallest rank. For example, the third of three responses follows after the other two.
+    The texts of one trial type, agent and item form a group. A text shows the response that its group has shown least often. Of
+    responses that were shown equally often, it shows the one with the smallest rank.
 
     group_of_text : int array (n_texts,), group of each text, in the order of the plan
     rank : int array (n_groups, n_responses), a result of `_draw_response_ranks`
@@ -287,13 +287,12 @@ def _choose_responses(group_of_text: Positions, rank: Positions, n_shown: Positi
     n_responses = rank.shape[1]
     is_absent = rank == _ABSENT
 
-    # a round has at most one text of each group, so no choice of a round depends on another one
+    # A round has at most one text of each group, so that all its choices can be made at once.
     chosen = np.empty(len(group_of_text), dtype=np.int32)
     for texts in _split_into_rounds(group_of_text):
         groups = group_of_text[texts]
 
-        # The key orders the responses by count, and then by rank, because ranks are less than n_responses. Absent responses
-        # come last.
+        # the smallest key has the smallest count and, among equal counts, the smallest rank, which is less than n_responses
         sort_key = n_shown[groups] * n_responses + rank[groups]
         sort_key[is_absent[groups]] = np.iinfo(np.int64).max
         response = sort_key.argmin(axis=1)

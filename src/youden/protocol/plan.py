@@ -359,8 +359,8 @@ def make_plan(
 def _count_self_trials(pool: Pool, requested: CallBudget | None) -> tuple[int, int | None]:
     """Compute how many paired self-trials each agent gets, and the budget in calls.
 
-    A self-trial compares two responses of one agent: to one item if it is paired, to two items if it is independent. The two
-    kinds come in couples, one trial of each kind, so a paired self-trial takes two calls of the budget.
+    A self-trial compares two responses of one agent: to one item if it is paired, to two items if it is independent. Each paired
+    self-trial is accompanied by an independent one, so that it takes two calls of the budget.
 
     pool : responses of one or two agents
     requested : budget in calls, or in paired self-trials per agent; None for the default
@@ -373,17 +373,17 @@ def _count_self_trials(pool: Pool, requested: CallBudget | None) -> tuple[int, i
         return MAX_PAIRED, None
 
     min_calls = 2 * pool.n_agents  # one paired and one independent self-trial of each agent
-    couples_per_agent = requested.value
+    paired_per_agent = requested.value
     if requested.unit != "/agent":
-        couples_per_agent /= min_calls
-    n_paired = int(couples_per_agent)
+        paired_per_agent /= min_calls
+    n_paired = int(paired_per_agent)
     if n_paired < 1:
         raise PlanError(
             f"Self-trials need at least one paired and one independent call per agent: got calls: {requested.plain} for "
             f"{format_count(pool.n_agents, 'agent')}. Set calls to {min_calls} or more, or to 1/agent or more.",
             slug="calls-invalid",
         )
-    budget = int(min_calls * couples_per_agent + 0.5)
+    budget = int(min_calls * paired_per_agent + 0.5)
     return n_paired, budget
 
 
@@ -478,20 +478,23 @@ def note_empty_responses(pool: Pool) -> str:
 
 
 def describe_shortfall(plan: Plan) -> str | None:
-    """Return a note if a plan has fewer calls than requested, because the pool allows no more.
+    """Return a note if a plan has clearly fewer calls than requested, because the pool allows no more.
 
-    A plan has a note if it has less than the fraction `MIN_BUDGET_FRACTION` of the requested calls, and if more than two calls
-    per agent are missing: a design plans whole blocks or cells, which need up to this number. Independent trials that cost
-    nothing are not counted. Plans in rounds, extended plans, and plans that take their trials from another run have no note,
-    because the pool is not what limits their number of calls.
+    The shortfall must be more than 5% of the budget (`MIN_BUDGET_FRACTION`). It must also be more than two calls per agent,
+    because designs plan whole blocks or cells of up to this size. Independent trials that cost nothing are not counted. The
+    result is None for plans in rounds, extended plans, and plans that take their trials from another run, because the pool does
+    not limit their number of calls.
     """
     is_not_limited_by_pool = plan.rounds is not None or plan.extensions is not None or "trials_from" in plan.options
     if is_not_limited_by_pool or plan.options.get("calls") is None:
         return None
 
     budget = plan.request.budget
+    if budget is None:
+        return None
     n_planned = _count_budgeted_calls(plan)
-    if budget is None or n_planned >= min(MIN_BUDGET_FRACTION * budget, budget - 2 * plan.n_agents):
+    min_planned = min(MIN_BUDGET_FRACTION * budget, budget - 2 * plan.n_agents)
+    if n_planned >= min_planned:
         return None
     if plan.is_self_plan:
         return (
@@ -700,12 +703,12 @@ class _IndependentTrials:
             self.n_paired = max(0, budget - self._count_budgeted_trials())
 
     def _count_budgeted_trials(self) -> int:
-        """Return how many independent trials of the rule "pooled" are part of the budget.
+        """Return how many calls of the budget are used for independent trials of the rule "pooled".
 
-        - If the user requested a number of trials, all of them are. The probes (trials of unusually similar texts) are among
-          them.
-        - If calls cost nothing, no trial is part of the budget.
-        - In all other cases, the default number of trials is. The probes are then also part of the budget, or added to it.
+        - If the user requested a number of independent trials: this number. The probes (trials of unusually similar texts) are
+          among them.
+        - If calls cost nothing: 0.
+        - In all other cases: the default number, and the number of probes unless they are in addition to the budget.
         """
         if self._request.n is not None:
             return self._request.n
@@ -735,10 +738,10 @@ class _IndependentTrials:
     def _count_random_trials(self, n_paired: int, *, in_rounds: bool) -> int:
         """Return how many independent trials of random agents and items the plan gets by the rule "pooled".
 
-        - If calls cost nothing, the number is a multiple of the number of paired trials.
-        - If the user requested a number of independent trials, it is this number minus the number of probes.
-        - In a plan in rounds, and in a plan without a budget, it is 7 to 10% of the plan's calls.
-        - In all other cases, it is 7 to 10% of the budget.
+        - If calls cost nothing: a multiple of the number of paired trials.
+        - If the user requested a number of independent trials: this number minus the number of probes.
+        - If the plan is in rounds or has no budget: 7 to 10% of the plan's calls.
+        - In all other cases: 7 to 10% of the budget.
 
         n_paired : number of paired trials of the plan
         in_rounds : whether the plan gets more trials in later rounds

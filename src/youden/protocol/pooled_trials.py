@@ -35,14 +35,14 @@ _ROUNDING_ERROR = 1e-9
 def count_independent(n_calls: int, n_agents: int, *, is_first: bool = True) -> int:
     """Return how many calls of a budget are independent trials if these are pooled: 7 to 10%, and a multiple of `n_agents`.
 
-    An independent trial compares responses to different items, which estimates the false-positive rate; a paired trial compares
-    responses to the same item. Independent trials come in passes. In a pass, each agent appears once as the first and once as
-    the second agent of a trial, so that all agents have equally many. The fraction grows with the number of calls per agent.
+    An independent trial compares responses to different items, and a paired trial responses to the same item. Independent trials
+    come in passes. In a pass, each agent appears once as the first and once as the second agent of a trial. The fraction of
+    independent trials grows with the number of calls per agent.
 
     n_calls : budget: total number of calls, for paired and for independent trials
     n_agents : number of agents
-    is_first : whether the agents have no independent trials yet. They then get at least `MIN_PASSES` passes, which can exceed
-        a small budget. If they have some, the number of passes is rounded, and may be 0.
+    is_first : True if the agents have no independent trials yet; they then get at least `MIN_PASSES` passes, which may exceed a
+        small budget. False if they have some; the number of passes is then rounded, and may be 0.
 
     >>> [count_independent(n, 12) for n in (60, 300, 3_000, 60_000)]
     [24, 24, 228, 6000]
@@ -59,10 +59,10 @@ def count_independent(n_calls: int, n_agents: int, *, is_first: bool = True) -> 
 
 
 def count_independent_for_paired(n_paired: int, n_agents: int, *, is_first: bool = True) -> int:
-    """Count the independent trials that a plan with the rule "pooled" has in addition to its paired trials.
+    """Return how many independent trials to add to some paired trials, so that they are 7 to 10% of all trials.
 
-    They are 7 to 10% of all trials. If f(N) of N trials are independent (`count_independent`), the result is the smallest n with
-    n ≥ f(n_paired + n).
+    The added trials increase the total, too. The number is the smallest one that is enough for this larger total (see
+    `count_independent`).
 
     n_paired : number of paired trials
     n_agents : number of agents
@@ -72,10 +72,11 @@ def count_independent_for_paired(n_paired: int, n_agents: int, *, is_first: bool
     >>> count_independent_for_paired(276, 12)
     24
     """
-    # more independent trials increase the total, which may then need even more of them
+    # increase the number until it is enough: each increase also increases the total, which may then need even more
     n_independent = 0
     while True:
-        n_needed = count_independent(n_paired + n_independent, n_agents, is_first=is_first)
+        n_all = n_paired + n_independent
+        n_needed = count_independent(n_all, n_agents, is_first=is_first)
         if n_needed <= n_independent:
             return n_independent
         n_independent = n_needed
@@ -244,13 +245,14 @@ def _make_independent_trials(comparisons: Positions) -> Trials:
 def _draw_different_items(
     first: Positions, second: Positions, eligible: Bools, earlier_codes: Positions, rng: np.random.Generator
 ) -> tuple[Positions, Positions, Bools]:
-    """For each pair of agents, draw one item per agent, so that the two items differ and the comparison is new.
+    """Draw an independent trial for each pair of agents: one item per agent, so that both items differ and the trial is new.
 
-    A pair whose comparison is not new is drawn again, up to `_MAX_TRIES` times in all. After that, it is left out.
+    If the items of a pair are equal, or if the trial is not new, they are drawn again, up to `_MAX_TRIES` times in all. A pair
+    without a new trial is then left out.
 
     first, second : int64 array (n_pairs,), the agents
     eligible : bool array (n_agents, n_items), cells (agent, item) whose responses may be used
-    earlier_codes : int64 array, numbers of the earlier comparisons, as made by `_encode_comparisons`
+    earlier_codes : int64 array, codes of the earlier trials, as made by `_encode_comparisons`
 
     Returns the comparisons (item, first, second, other_item), int64 array (n, 4); their codes, int64 array (n,); and
     whether each pair has a comparison, bool array (n_pairs,).
@@ -336,10 +338,10 @@ def _encode_trials(trials: Trials | None, eligible: Bools) -> Positions:
 def draw_scored_trials(
     plan: Plan, eligible: Bools, rng: np.random.Generator, *, scored: Positions, partners: Positions, n: int
 ) -> Trials:
-    """Draw independent trials for the false-positive rates of the agents in `scored`.
+    """Draw independent trials, from which the false-positive rates of the agents in `scored` are estimated.
 
-    Each trial compares one of these agents with a random partner. Their numbers of trials differ by at most one, and each agent
-    is first and second about equally often. If no new comparison is found for a pair of agents, it gets no trial.
+    Each trial compares one of these agents with a random partner. Each agent gets the same number of trials, up to a difference
+    of 1, and is first and second about equally often. A pair of agents without a new comparison gets no trial.
 
     plan : plan whose independent trials are not repeated
     eligible : bool array (n_agents, n_items), cells (agent, item) whose responses may be used

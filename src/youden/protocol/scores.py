@@ -123,22 +123,22 @@ def _sum_independent_answers(verdicts: Verdicts) -> IndependentRates:
 
 
 def _number_comparisons(trials: Trials, plan: Plan) -> Positions:
-    """Assign a number to each independent trial, so that trials with the same first and second text have the same number.
+    """Assign a number to each independent trial, so that trials that compare the same two texts have the same number.
 
-    The numbers are ordered by the item and agent of the first text, then by the agent and item of the second text. For
-    example, two trials have the same number if both compare agent A on item 1 with agent B on item 2, in this order.
+    For example, two trials have the same number if both compare agent A on item 1 with agent B on item 2, in this order. The
+    numbers are ordered by the item and agent of the first text, then by the agent and item of the second text.
 
     trials : independent trials
     plan : plan of the trials
 
     Returns an int64 array (n_trials,).
     """
-    # number the first cells (agent, item) that occur, ordered by item; with numbers of all possible cells, the result could
-    # exceed 64 bits
+    # Number the cells (agent, item) of first texts, ordered by item. Only the cells that occur are numbered, because the result
+    # could otherwise exceed 64 bits.
     first_cell_codes = trials.item.astype(np.int64) * plan.n_agents + trials.first
     _, first_cell = np.unique(first_cell_codes, return_inverse=True)
 
-    # number all possible second cells, ordered by agent
+    # number all possible cells of second texts, ordered by agent
     second_cell = trials.second.astype(np.int64) * plan.n_items + trials.other_item
     n_cells = plan.n_agents * plan.n_items
     return np.asarray(first_cell * n_cells + second_cell)
@@ -168,7 +168,7 @@ def training_scores(rates: Rates, *, kind: ScoreKind) -> Scores:
 
 
 def compute_training_differences(rates: Rates) -> Floats:
-    """Compute the true-positive rate (TPR) minus the false-positive rate (FPR) of each row of rates, for training.
+    """Compute the true-positive rate (TPR) minus the false-positive rate (FPR) of each row of rates that training may use.
 
     Parameters
     ----------
@@ -178,8 +178,8 @@ def compute_training_differences(rates: Rates) -> Floats:
     Returns
     -------
     float array (n_rows,)
-        Differences. A difference is NaN if the row has no answer, or if training may not use the row. Training may not use a
-        row whose first text is in a held-out cell (agent, item). If the rule of the split is "strict", this also holds for the
+        Differences. A difference is NaN if the row has no answer, or if training may not use the row. Training may not use it if
+        its first text is in a held-out cell (agent, item). If the rule of the split is "strict", this also applies to the
         second text.
     """
     difference = rates.tpr - _compute_training_fpr(rates)
@@ -260,8 +260,8 @@ def _get_fpr(rates: Rates) -> Floats | float:
 def _compute_training_fpr(rates: Rates) -> Floats | float:
     """Compute the false-positive rate (FPR) from the independent trials that training may use.
 
-    Training may not use a trial that shows a text of a held-out cell (agent, item), as the rule of the split requires. By the
-    rule "matched", each row of rates has its own FPR, and by the rule "pooled", all rows have the same one, as in `_get_fpr`.
+    The rule of the split decides which trials with texts of held-out cells (agent, item) training may not use. If independent
+    trials are matched, each row of rates has its own FPR, float array (n_rows,). If they are pooled, all rows have the same FPR.
     """
     answer_sums = rates.detail  # None for imported data and for chunks of a run, which have only one rate per row
     if answer_sums is None:
@@ -279,10 +279,10 @@ def _compute_training_fpr(rates: Rates) -> Floats | float:
 
 
 def _compute_matched_fpr(rates: Rates, answer_sums: IndependentRates, is_included: Bools) -> Floats:
-    """Compute the false-positive rate (FPR) of each row of rates as the mean answer to its matched independent trials.
+    """Compute the false-positive rate (FPR) of each row of rates: the mean answer to its matched independent trials.
 
-    A row of rates belongs to an ordered pair of agents on an item. Its matched trials compare the first agent's text on this item
-    with a text of the second agent on another item.
+    A row of rates is an ordered pair of agents on an item. Its matched trials compare the first agent's text on this item with a
+    text of the second agent on another item.
 
     answer_sums : sums of the answers to the independent trials, `rates.detail`
     is_included : bool array, whether each row of `answer_sums` is included
@@ -385,8 +385,8 @@ class IndexedCells(NamedTuple):
 def index_cells(item: Ids, *agents: Ids, n_agents: int, n_items: int) -> IndexedCells:
     """Find the distinct cells (agent, item) of trials, and the position of each trial's cells among them.
 
-    With the positions, values of trials can be summed by cell, for example by `numpy.bincount`. The distinct cells are sorted by
-    item, then by agent.
+    The distinct cells are sorted by item, then by agent. Values of trials can be summed by cell with the positions, for example
+    by `numpy.bincount`.
 
     item : int32 array (n_trials,), item of each trial
     agents : int32 arrays (n_trials,), one or several columns of agents, such as the first and the second agents
@@ -398,8 +398,8 @@ def index_cells(item: Ids, *agents: Ids, n_agents: int, n_items: int) -> Indexed
     >>> index.cells.agent.tolist(), index.cells.item.tolist(), index.positions[0].tolist()
     ([0, 2], [0, 1], [1, 0, 1])
     """
-    # Items are processed in chunks of consecutive items. Within a chunk, a cell has the code (item − first item of the chunk)
-    # · n_agents + agent. The lookup tables by code are used again for each chunk, and stay in the processor's cache.
+    # Trials are processed in chunks of consecutive items. In a chunk, the code of a cell is (item − first item of the chunk) ·
+    # n_agents + agent. The lookup tables by code are reused for each chunk, so that they stay in the cache of the processor.
     items_per_chunk = min(n_items, max(1, CELLS_IN_CACHE // n_agents))
     n_codes = items_per_chunk * n_agents
     is_present = np.zeros(n_codes, dtype=np.bool_)

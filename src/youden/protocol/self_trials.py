@@ -179,25 +179,26 @@ def draw_self_trials(pool: Pool, agent: int, *, n_paired: int, seed: int) -> Tri
 def _order_pairs(n_responses: Positions, rng: np.random.Generator) -> Positions:
     """List all ordered pairs of different responses to the same item, divided into rounds.
 
-    A round contains at most one pair of each item. First, each pair of an item comes once, in random order, with one of the two
-    responses drawn as the first one. Then, all pairs come again in the same order, with the two responses exchanged.
+    A round contains at most one pair of each item. In the first rounds, each pair of responses to an item comes once, in random
+    order and with a random response first. In the following rounds, the pairs come again in the same order, with the two
+    responses exchanged.
 
     n_responses : int array (n_items,), number of responses to each item, at least 2
 
     Returns an int64 array (n_pairs, 4), sorted by round and item. Its columns are the position of the item, the first and
     the second response, numbered from 1, and the round, from 0.
     """
-    # all pairs of responses, with the lower number first; an item has a pair if it has the response with the higher number
+    # all pairs of response numbers, with the lower number first; an item has a pair if it has the response of the higher number
     responses = range(1, int(n_responses.max()) + 1)
     lower, higher = np.array(list(combinations(responses, 2))).T
     has_pair = higher <= n_responses[:, np.newaxis]  # (n_items, number of all pairs)
 
-    # an item uses one pair per round in random order, and starts again after it has used all of them
+    # round in which an item uses each of its pairs for the first time
     first_round_of_pair = _rank_at_random(has_pair, rng)
     n_pairs_of_item = has_pair.sum(axis=1)
     is_higher_first = rng.random(has_pair.shape) < 0.5
 
-    # one row per item and pair, as the pair is shown the first time
+    # one row per item and pair, with the responses in the order of the first time
     item, pair = np.nonzero(has_pair)
     first = np.where(is_higher_first[item, pair], higher[pair], lower[pair])
     second = np.where(is_higher_first[item, pair], lower[pair], higher[pair])

@@ -34,9 +34,8 @@ def count_calls(plan: Plan, budget: object) -> int:
     Returns
     -------
     int
-        Number of paired and independent calls together. A budget of trials per agent is converted to the paired calls plus the
-        independent calls that `subsample` adds to them, and is limited to the number of calls of the plan. The other budgets are
-        not limited.
+        Number of paired and independent calls together. For a budget of trials per agent, it includes the independent calls that
+        `subsample` adds to the paired ones, and is at most the number of calls of the plan. Other budgets are not limited.
 
     Raises
     ------
@@ -239,8 +238,8 @@ def _sample_blocks(
 ) -> Positions:
     """Draw random blocks with at most `max_trials` trials in all.
 
-    A block is a group of trials that compare all agents on one item. The blocks of the earlier part are drawn first. The next
-    blocks are drawn from the items with the fewest drawn blocks, in random order.
+    A block is a group of trials that compare all agents on one item. The blocks of an earlier part of the plan are drawn first.
+    Then blocks are drawn at random from the items with the fewest drawn blocks.
 
     paired : int array, rows of paired trials, all in blocks
     earlier_rows : int array, rows of the trials in an earlier part of the plan; their blocks are drawn first
@@ -251,14 +250,15 @@ def _sample_blocks(
     block_numbers, first_trials, n_trials_by_block = np.unique(block_by_trial, return_index=True, return_counts=True)
     item_by_block = plan.item[paired[first_trials]]
 
-    # put the blocks (positions in `block_numbers`) in random order, but blocks of the earlier part before the new ones
+    # random order of the blocks, given by their positions in `block_numbers`; blocks of the earlier part come first
     is_new = ~np.isin(block_numbers, plan.block[earlier_rows])
-    blocks = rng.permutation(len(block_numbers))
-    blocks = blocks[np.argsort(is_new[blocks], kind="stable")]
+    shuffled = rng.permutation(len(block_numbers))
+    earlier_first = shuffled[np.argsort(is_new[shuffled], kind="stable")]
 
-    # of the new blocks, the first block on each item comes first, then the second block on each item, and so on
-    n_before_on_same_item = count_earlier(item_by_block[blocks])
-    blocks = blocks[np.lexsort([n_before_on_same_item, is_new[blocks]])]  # the last key is the primary one
+    # of the new blocks, take the first block on each item, then the second block on each item, and so on
+    n_before_on_same_item = count_earlier(item_by_block[earlier_first])
+    order = np.lexsort([n_before_on_same_item, is_new[earlier_first]])  # the last key counts first
+    blocks = earlier_first[order]
 
     # draw blocks in this order until the next one would exceed the number of trials
     is_drawn = np.cumsum(n_trials_by_block[blocks]) <= max_trials

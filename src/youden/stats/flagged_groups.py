@@ -194,14 +194,14 @@ class PairAgreement(NamedTuple):
         """
         means = totals.means
         n_agents = len(means.mean)
-        n = means.n
+        n_answers = means.n
         total = totals.uncentred_total + totals.uncentred_total.T
         is_compared_pair = np.triu(means.compared, 1)  # each pair once
         has_enough_pairs = is_compared_pair.sum() > n_agents
         if n_agents < MIN_AGENTS_FOR_COPYING or not has_enough_pairs:
             zeros = np.zeros((n_agents, n_agents))
             no_candidates = np.zeros((n_agents, n_agents), dtype=np.bool_)
-            return cls(n, total, zeros, zeros, no_candidates, np.zeros(n_agents))
+            return cls(n_answers, total, zeros, zeros, no_candidates, np.zeros(n_agents))
 
         # smallest residual of a candidate: a multiple of the median absolute residual (MAD), from which the part that
         # sampling errors contribute is subtracted
@@ -217,13 +217,13 @@ class PairAgreement(NamedTuple):
         std_error = _MAD_TO_SD * mad * np.sqrt(2 / (n_agents - 2))
         expected = np.maximum(effect[:, None] + effect + std_error, MIN_EXPECTED)
         can_exceed = means.compared & (expected < 1)
-        excess = np.where(can_exceed, total - n * expected, 0.0)
-        max_excess = np.where(can_exceed, n * (1 - expected), 0.0)
+        excess = np.where(can_exceed, total - n_answers * expected, 0.0)
+        max_excess = np.where(can_exceed, n_answers * (1 - expected), 0.0)
 
         has_large_residual = np.nan_to_num(means.mean) - expected > min_residual
         has_large_agreement = excess > MIN_CORRECTED * max_excess
         is_candidate = can_exceed & has_large_residual & has_large_agreement
-        return cls(n, total, excess, max_excess, is_candidate, effect)
+        return cls(n_answers, total, excess, max_excess, is_candidate, effect)
 
 
 def _iter_grown_groups(pairs: PairAgreement) -> Iterator[list[int]]:
@@ -271,15 +271,16 @@ def _grow_group(pairs: PairAgreement, group: list[int]) -> list[int]:
 
 
 def _find_next_member(pairs: PairAgreement, group: list[int]) -> int | None:
-    """Find the agent that agrees most with a group, and check that it agrees about as much as the members with each other.
+    """Find the agent that joins a group next: the eligible agent that agrees most with the members.
 
-    Agreement is corrected for the abilities of the agents: it is the excess of the answers over their predictions, divided by the
-    largest possible excess, that of answers of 1. A prediction is the value expected from abilities plus a standard error.
+    The excess of an agent is the sum of the answers that compare it with members, minus their predictions from abilities. Its
+    corrected agreement with the group is the excess divided by the largest possible excess.
 
     pairs : answers to all pairs of agents, with their excess and largest possible excess
     group : positions of the members
 
-    Returns the position of the agent, or None if no agent agrees enough.
+    Returns the position of the agent; None if no agent is eligible, or if the best one agrees clearly less with the members than
+    the members agree with each other.
     """
     is_eligible = _find_eligible_agents(pairs, group)
     if not is_eligible.any():
@@ -290,8 +291,8 @@ def _find_next_member(pairs: PairAgreement, group: list[int]) -> int | None:
     excess = pairs.excess[:, group].sum(axis=1)
     max_excess = pairs.max_excess[:, group].sum(axis=1)
 
-    # The eligible agent with the largest corrected agreement. Of equally agreeing agents, the one with more answers is taken,
-    # and then the one with the smaller effect, that is, the lower ability.
+    # Take the eligible agent with the largest corrected agreement. Of agents with equal agreement, take the one with more
+    # answers, and then the one with the smaller effect, that is, the lower ability.
     no_agreement = np.full(len(excess), -np.inf)
     corrected = np.divide(excess, max_excess, out=no_agreement, where=is_eligible)
     rounded = np.round(corrected, _DECIMALS)
@@ -311,9 +312,9 @@ def _find_next_member(pairs: PairAgreement, group: list[int]) -> int | None:
 def _find_eligible_agents(pairs: PairAgreement, group: list[int]) -> Bools:
     """Find the agents that may join a group, bool array (n_agents,).
 
-    An eligible agent was compared with at least half of the members. With each of these members, it agrees so much that the pair
-    is a candidate for a flagged group. Its largest possible excess over the predicted agreement with the group must be positive,
-    because agreement is measured relative to it. The members themselves are not eligible.
+    An agent that is not a member is eligible under three conditions. It was compared with at least half of the members. Its pairs
+    with these members are all candidates, that is, pairs of large agreement. Its answers can exceed their predictions, so that
+    the corrected agreement is defined.
 
     pairs : answers to all pairs of agents, and the candidates among the pairs
     group : positions of the members
@@ -369,9 +370,9 @@ class _GroupTest(NamedTuple):
 def _test_group_agreement(pairs: PairAgreement, group: Sequence[int]) -> _GroupTest:
     """Test whether the agents of a group agree more than honest groups of the same size.
 
-    The excess is the sum of the answers about the pairs of the group minus their predictions from abilities. The corrected
-    agreement is the excess divided by its largest possible value, that of answers of 1. Under the null hypothesis, it equals a
-    limit from `GROUP_BARS`, above the agreement of honest groups (without collusion) in recorded runs.
+    The corrected agreement of a group is the sum of its answers minus their predictions from abilities, divided by the largest
+    possible value of this difference. The null hypothesis is that the corrected agreement equals a limit from `GROUP_BARS`. The
+    limit is above the agreement of honest groups (without collusion) in recorded runs.
 
     pairs : answers to all pairs of agents
     group : positions of the members
@@ -396,8 +397,8 @@ def _test_group_agreement(pairs: PairAgreement, group: Sequence[int]) -> _GroupT
     max_excess_of_group = max_excess.sum() / 2
     answer_sum = pairs.total[in_group].sum() / 2
 
-    # Mean answer under the null hypothesis: the excess is agreement_limit·max_excess. The sum of the n answers is then smaller
-    # than its maximum n by (1 − agreement_limit)·max_excess.
+    # Under the null hypothesis, the excess is agreement_limit·max_excess. The sum of the n answers is then smaller than its
+    # maximum n by (1 − agreement_limit)·max_excess.
     distance_from_max = (1 - agreement_limit) * max_excess_of_group
     null_mean = 1 - distance_from_max / n_answers_of_group
     log_p = _compute_log_binomial_tail(answer_sum, n_answers_of_group, null_mean)
@@ -405,13 +406,13 @@ def _test_group_agreement(pairs: PairAgreement, group: Sequence[int]) -> _GroupT
     return _GroupTest(members, log_p, log_p - log_alpha)
 
 
-def _compute_log_binomial_tail(total: float, n: float, mean: float) -> float:
-    """Compute the logarithm of the probability that n answers of the given mean have at least the sum `total`.
+def _compute_log_binomial_tail(total: float, n_answers: float, mean: float) -> float:
+    """Compute the logarithm of the probability that answers with the expected value `mean` have at least the sum `total`.
 
-    The answers are treated as independent values of 0 or 1. `total` and `n` need not be integers.
+    The answers are treated as independent values of 0 or 1. `total` and `n_answers` need not be integers.
     """
     with np.errstate(divide="ignore"):
-        return float(np.log(betainc(total, n - total + 1, mean)))
+        return float(np.log(betainc(total, n_answers - total + 1, mean)))
 
 
 def _compute_log_alpha(n_agents: int, size: int) -> float:
@@ -424,9 +425,10 @@ def _compute_log_alpha(n_agents: int, size: int) -> float:
 
 
 def _has_weak_member(n_answers: Floats, excess: Floats, max_excess: Floats, *, agreement_limit: float) -> bool:
-    """Return whether a member of a group agrees too little with the other members.
+    """Return whether any member of a group agrees too little with the other members.
 
-    That is the case if its agreement is below the limit, or clearly below the agreement of the other members with each other.
+    A member agrees too little if its agreement is below the limit, or clearly below the agreement of the other members with each
+    other.
 
     n_answers, excess, max_excess : float arrays (n_members,), for each member, sums over its pairs with the other members: of
         the number of answers, of the answers minus their predictions, and of the largest possible value of this difference
@@ -450,9 +452,9 @@ def _has_weak_member(n_answers: Floats, excess: Floats, max_excess: Floats, *, a
     return not is_similar.all()
 
 
-def _compute_log_n_subsets(n: int, size: int) -> float:
-    """Return the logarithm of the number of subsets of `size` of n elements."""
-    return float(gammaln(n + 1) - gammaln(size + 1) - gammaln(n - size + 1))
+def _compute_log_n_subsets(n_elements: int, size: int) -> float:
+    """Return the logarithm of the number of subsets with `size` of `n_elements` elements."""
+    return float(gammaln(n_elements + 1) - gammaln(size + 1) - gammaln(n_elements - size + 1))
 
 
 def _label_components(flagged: Bools) -> Ids:

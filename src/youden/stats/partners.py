@@ -120,8 +120,8 @@ class PairTotals:
     @property
     def mean_answer(self) -> float:
         """Weighted mean of all answers; 0 without an answer."""
-        n = float(self.weight.sum())
-        return float(self.uncentred_total.sum()) / n if n else 0.0
+        total_weight = float(self.weight.sum())
+        return float(self.uncentred_total.sum()) / total_weight if total_weight else 0.0
 
     @property
     def means(self) -> PairMeans:
@@ -131,10 +131,9 @@ class PairTotals:
 
         Notes
         -----
-        The standard error of the mean answer to agents i and k is √(max(v, v_i, v_k)/w), with w the total weight of the
-        answers. v is the variance of all answers around the means of their pairs, and v_i is the variance of the answers
-        to the pairs of agent i. The variance is not estimated from the pair alone: if two agents always agree, their answers do
-        not vary, and the standard error would be 0.
+        The standard error of the mean answer to agents i and k is √(max(v, v_i, v_k)/w), with w the total weight of the answers.
+        v is the variance of all answers around the means of their pairs, and v_i that of the answers to the pairs of agent i. The
+        variance is not estimated from the pair alone, because it would be 0 for two agents that always agree.
         """
         # add the entries of both orders of each pair; `total` and `squares` are of answers minus the mean of their item
         pair_total = self.total + self.total.T
@@ -163,9 +162,9 @@ def _centre_by_item(chunk: PairChunk) -> Floats:
 def _add_std_errors(mean: Floats, weight: Floats, n_answers: Floats, residual_squares: Floats) -> PairMeans:
     """Add standard errors to the mean answers to pairs of agents.
 
-    The variance of an answer is estimated from all pairs of an agent, because one pair has few answers. It is Σ S/Σ (n − 1)·w̄
-    over these pairs, with the residual squares S, the number n of answers and their mean weight w̄. The variance for a pair
-    is the largest of three: the variances of its two agents, and the variance of all answers.
+    One pair has too few answers to estimate the variance of an answer. The variance is therefore estimated for each agent, from
+    all its pairs, and from all answers together. The standard error of a pair is computed from the largest of three variances:
+    those of its two agents, and that of all answers.
 
     All arrays are symmetric float arrays (n_agents, n_agents), with one entry per pair.
 
@@ -411,11 +410,11 @@ class _ItemSums(NamedTuple):
 def _sum_by_item(chunk: PairChunk, answer_share: Floats, effect: Floats, mean_answer: float) -> _ItemSums:
     """Sum residuals, shares and weights of the answers of a chunk by agent and item.
 
-    An ability is a weighted mean of answers; the share of an answer is its weight in this mean. The residual of an answer is the
-    answer minus the mean of its item, plus the mean of all answers, minus the effects of its two agents.
+    An ability is a weighted mean of answers. The share of an answer is its weight in this mean. To compute the residual of an
+    answer, the mean of its item is replaced by the mean of all answers, and the effects of its two agents are subtracted.
 
-    answer_share : float array (n_agents, n_agents), share of one answer of weight 1 in the ability of an agent (row). It depends
-        on the partner (column), the other agent of the comparison.
+    answer_share : float array (n_agents, n_agents), share of an answer of weight 1 in the ability of an agent (row). The column
+        is the partner, the other agent of the comparison.
     effect : float array (n_agents,), effects of the agents
     mean_answer : mean of all answers
     """
@@ -439,6 +438,6 @@ def _sum_by_item(chunk: PairChunk, answer_share: Floats, effect: Floats, mean_an
 
 
 def _sum_by_cell(cell: Positions, column: Floats, shape: tuple[int, int]) -> Floats:
-    """Sum a column (n,) by cell, an index in the flattened array of the given shape."""
+    """Sum a column (n_rows,) by cell; `cell` has the index of the row's cell in the flattened array of the given shape."""
     n_agents, n_items = shape
     return np.bincount(cell, column, n_agents * n_items).reshape(shape).astype(np.float64, copy=False)

@@ -237,9 +237,9 @@ def expected_rho(trials: float, kind: AnswerKind) -> ReferenceRange | None:
     Returns
     -------
     ReferenceRange or None
-        Mean ρ of the reference data sets, and the expected range for a new pool. If the ρ of the data sets range from a to b, the
-        expected range is from 1 − 4·(1 − a), but at least −1, to 1 − (1 − b)/4. None for fewer than 60 or more than 900
-        trials, for which there are no measurements.
+        Mean ρ of the reference data sets, and the expected range for a new pool. The range of the data sets is extended: the
+        distance of ρ from 1 is multiplied by 4 at its lower end (ρ is at least −1), and divided by 4 at its upper end. None for
+        fewer than 60 or more than 900 trials, for which there are no measurements.
     """
     rho = _interpolate_in_trials(trials, [data.rho for data in REFERENCE_DATA[kind]])
     if rho is None:

@@ -47,7 +47,7 @@ class PartnerRules:
     ) -> PartnerRules:
         """Return a copy of these rules in which the given arguments replace the old values.
 
-        The trusted panel is a set of agents. In the trusted ranking, only these agents serve as partners for comparisons.
+        In the trusted ranking, an agent is compared only with the agents of a trusted panel.
 
         Parameters
         ----------

@@ -298,8 +298,8 @@ class Verdicts(ReadOnly):
         if self.request_hash is None or self.seconds is None:
             return np.zeros(len(self), dtype=np.bool_)
 
-        # A call has a duration, tokens or a cost. In a batch, it has no duration. The cost of a call without a known price is
-        # NaN, that of a trial without a call is 0.
+        # A trial has a call if it has a duration, tokens or a cost. Calls in a batch have no duration. The cost is NaN if the
+        # price of the call is unknown, and 0 without a call.
         has_call = self.seconds > 0
         if self.tokens_in is not None:
             has_call |= self.tokens_in > 0

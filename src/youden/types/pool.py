@@ -373,9 +373,9 @@ class Pool(ReadOnly):
         file_texts = find_file_texts(self.all_texts)
         joined_texts = None if file_texts is None else file_texts.read_joined_row(row)
         if joined_texts is not None and joined_texts.isascii():
-            contains_only_separators = joined_texts.count(SEPARATOR) == self.n_items - 1
-            if contains_only_separators:
-                # one JSON string contains all texts; orjson does not escape the separators, so "," can replace them
+            no_text_contains_separator = joined_texts.count(SEPARATOR) == self.n_items - 1
+            if no_text_contains_separator:
+                # encode all texts as one JSON string, and divide it at the separators, which orjson does not escape
                 encoded = orjson.dumps(joined_texts.decode())
                 return b"[" + encoded.replace(SEPARATOR, b'","') + b"]"
         return _to_ascii_json(self.all_texts[row].tolist())

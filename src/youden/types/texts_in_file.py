@@ -94,8 +94,8 @@ class TextsInFile:
         Returns
         -------
         bytes or None
-            The texts in UTF-8, with `SEPARATOR` between them. None if a text is missing, if the texts do not follow each other
-            in the file in the order of the items, or if they exceed `MAX_JOINED_BYTES`.
+            The texts in UTF-8, with `SEPARATOR` between them. None if a text is missing, if the texts are not next to each other
+            in the order of the items, or if they are longer than `MAX_JOINED_BYTES` together.
         """
         start = self._start[agent]
         n_bytes = self._n_bytes[agent]
@@ -149,9 +149,7 @@ class TextsInFile:
         return self._read_texts(self._start, self._n_bytes)
 
     def _read_texts(self, start: NDArray[np.int64], n_bytes: NDArray[np.int64]) -> NDArray[np.object_]:
-        """Read texts from the file, given the position and the size of each text.
-
-        Adjacent texts are read together, which takes fewer read operations.
+        """Read texts from the file, given the position and the size of each text. Adjacent texts are read together.
 
         start : int64 array, position of the first byte of each text, −1 for no text
         n_bytes : int64 array of the same shape, number of bytes of each text
@@ -195,21 +193,19 @@ class TextsInFile:
 def _find_chunk_bounds(starts: NDArray[np.int64], ends: NDArray[np.int64]) -> list[int]:
     """Divide texts in a file into chunks that can be read at once.
 
-    The texts of a chunk follow each other in the file, with only a separator between them. A new chunk begins after each gap.
-    A new chunk also begins with the first text that starts at or after a multiple of `CHUNK_BYTES`. Therefore, a chunk has at
-    most `CHUNK_BYTES` bytes plus the length of its last text.
+    The texts of a chunk follow each other in the file, with only a separator between them. To limit the size of a chunk, the file
+    is divided into parts of `CHUNK_BYTES` bytes, and all texts of a chunk start in the same part.
 
-    starts, ends : int64 array (n_texts,), position in the file of the first byte of each text, and of the byte after its
-        last one, in ascending order
+    starts, ends : int64 array (n_texts,), positions in the file of the first byte of each text, and of the byte after its last
+        byte, in ascending order
 
     Returns the number of the first text of each chunk, and n_texts at the end.
     """
+    # a text, except for the first one, begins a chunk if it follows a gap, or if it starts in another part than the text before
     follows_gap = starts[1:] - ends[:-1] != len(SEPARATOR)
-
-    # the file consists of parts of CHUNK_BYTES bytes; a text belongs to the part in which it starts
     part_of_file = starts // CHUNK_BYTES
-    is_in_next_part = part_of_file[1:] != part_of_file[:-1]
-    later_chunks = np.flatnonzero(follows_gap | is_in_next_part) + 1
+    is_in_other_part = part_of_file[1:] != part_of_file[:-1]
+    later_chunks = np.flatnonzero(follows_gap | is_in_other_part) + 1
     return [0, *later_chunks.tolist(), len(starts)]
 
 

@@ -258,10 +258,13 @@ class Trials(ReadOnly):
             return cls.paired(no_positions, no_positions, no_positions)
         if len(parts) == 1:
             return parts[0]
-        if any(part.first_repeat is not None for part in parts):
-            parts = [part.with_first_repeats() if part.first_repeat is None else part for part in parts]
+        has_repeats = any(part.first_repeat is not None for part in parts)
+        tables = []
+        for part in parts:
+            lacks_repeats = has_repeats and part.first_repeat is None
+            completed_part = part.with_first_repeats() if lacks_repeats else part
+            tables.append(completed_part.columns())
 
-        tables = [part.columns() for part in parts]
         concatenated = {}
         for name in tables[0]:
             concatenated[name] = np.concatenate([table[name] for table in tables])
@@ -314,9 +317,8 @@ class Trials(ReadOnly):
     def text_rows(self, n_agents: int) -> tuple[Ids, Ids]:
         """Return the rows of `Pool.all_texts` that contain the texts of the trials.
 
-        `Pool.all_texts` has one row per agent and repeat. Row (repeat − 1) · n_agents + agent has the texts of this agent and
-        repeat, where repeat 1 is the first response to an item, 2 the second one, and so on. Trials without the columns
-        `first_repeat` and `second_repeat` show the first responses.
+        `Pool.all_texts` has the first responses of all agents, one row per agent, followed by their second responses, and so on.
+        Trials without the columns `first_repeat` and `second_repeat` show the first responses.
 
         Parameters
         ----------
@@ -357,27 +359,26 @@ class Trials(ReadOnly):
         return np.asarray(as_first + as_second)
 
     def with_replicate_numbers(self) -> Trials:
-        """Recompute the column `replicate`, which counts repetitions of a comparison.
+        """Recompute the column `replicate`, the number of earlier trials with the same comparison.
 
-        Two trials are the same comparison if they have the same agents in the same order and the same items.
+        Two trials make the same comparison if they have the same agents in the same order and the same items.
 
         Returns
         -------
         Trials
-            The same trials; `replicate` is the number of earlier trials with the same comparison. It is 0 for a self-trial,
-            because no two self-trials compare the same responses.
+            The same trials with the new column. It is 0 for a self-trial, because no two self-trials compare the same responses.
         """
         codes = self._comparison_codes()
         sorted_codes = np.sort(codes)
         is_repeated = sorted_codes[1:] == sorted_codes[:-1]
         repeated_codes = sorted_codes[1:][is_repeated]
 
+        # most plans repeat few comparisons: to save time, count only the trials with these comparisons
         replicate = np.zeros(len(codes), dtype=np.int32)
         if len(repeated_codes):
-            # most plans repeat few comparisons, so that only these are counted
             rows = np.flatnonzero(np.isin(codes, repeated_codes))
             replicate[rows] = count_earlier(codes[rows])
-            replicate[self.trial_type == SELF_TRIAL] = 0  # they were counted, too, if they have the same agent and item
+            replicate[self.trial_type == SELF_TRIAL] = 0
         return replace(self, replicate=replicate)
 
     def _comparison_codes(self) -> Positions:

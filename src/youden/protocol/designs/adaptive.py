@@ -218,11 +218,11 @@ class Adaptive(TrialDesign):
     def _count_pilot_calls(self, n_agents: int, budget: int) -> int:
         """Return the maximum number of paired calls of the pilot, the first part of a search, which samples all agents equally.
 
-        - If the option `pilot` is set, it is the pilot's fraction of the budget.
-        - Without a maximum regret, the pilot has a quarter of the budget. If this is less than `MIN_SEARCH_PILOT_BLOCKS` blocks,
-          the pilot has this number of blocks, but at most half of the budget.
-        - With a maximum regret, the pilot has the calls that this precision needs, and at least `MIN_SEARCH_PILOT_BLOCKS` blocks,
-          but at most a quarter of the budget.
+        - If the option `pilot` is set: this fraction of the budget.
+        - Without a maximum regret: a quarter of the budget, or `MIN_SEARCH_PILOT_BLOCKS` blocks if these are more, but at most
+          half of the budget.
+        - With a maximum regret: the calls that this precision needs, or `MIN_SEARCH_PILOT_BLOCKS` blocks if these are more, but
+          at most a quarter of the budget.
 
         budget : number of paired calls of the whole search
         """
@@ -386,10 +386,9 @@ class Adaptive(TrialDesign):
     def _encode_comparisons(
         self, item: Ids | Positions, first: Ids | Positions, second: Ids | Positions, n_agents: int
     ) -> Positions:
-        """Encode each comparison as one number, so that comparisons that were planned already are found quickly.
+        """Encode each comparison (item, first agent, second agent) as one number, by which equal comparisons are found.
 
-        Equal comparisons have equal numbers. If the option `pairs` is "unordered", a pair of agents also has the same number
-        in both orders.
+        If the option `pairs` is "unordered", the two orders of a pair of agents have the same number.
 
         item, first, second : int arrays (n_trials,), positions of the item and of the two agents
         n_agents : number of agents of the run

@@ -107,8 +107,8 @@ class BlockSequence(NamedTuple):
         n_items, n_agents = len(self.items), len(self.partners)
         item_by_block = self.items[block_numbers % n_items]
 
-        # Items and partners are used in cycles. After `period` blocks, their combinations would repeat, so the partners then
-        # move on by one. For example, 2 items and 4 partners have the period 4: the partners are 0, 1, 2, 3, 1, 2, 3, 0.
+        # Items and partners are used in cycles. After `period` blocks, their combinations would repeat. The partners are then
+        # shifted by one. For example, 2 items and 4 partners have the period 4: the partners are 0, 1, 2, 3, 1, 2, 3, 0.
         period = lcm(n_items, n_agents)
         n_finished_periods = block_numbers // period
         partner_by_block = self.partners[(block_numbers + n_finished_periods) % n_agents]

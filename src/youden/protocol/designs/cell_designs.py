@@ -112,10 +112,10 @@ class CellDesign(TrialDesign, ABC):
     def choose(self, eligible: Bools, rng: np.random.Generator) -> Bools:
         """Choose a random fraction of the eligible cells: the sampling fraction of the options, or 1/3.
 
-        A cell is chosen if its threshold, which the design computes from random numbers, is below the fraction. With the option
-        `repair`, random eligible cells are then added until each agent and each item has at least `d_core` cells, and all cells
-        are connected. Cells are connected if a path leads from each cell to every other cell, in which consecutive cells have
-        the same agent or the same item.
+        The design computes a threshold of each cell from random numbers. A cell is chosen if its threshold is below the fraction.
+        With the option `repair`, random eligible cells are then added until each agent and each item has at least `d_core` cells,
+        and all cells are connected. Two cells are connected if a chain of cells leads from one to the other, in which neighbours
+        have the same agent or the same item.
 
         Parameters
         ----------
@@ -147,11 +147,11 @@ class CellDesign(TrialDesign, ABC):
         return self._complete_or_check(is_sampled, eligible, random_key)
 
     def draw(self, eligible: Bools, rng: np.random.Generator) -> DesignResult:
-        """Choose cells (agent, item), and draw comparisons of each cell with other agents on its item.
+        """Choose cells (agent, item), and draw comparisons of each cell with other agents on its item, its partners.
 
-        The other agents with which a cell is compared are its partners. The option `partners` limits their number; by default,
-        all eligible agents on the item are partners. If the options set a sampling fraction, or if there is no budget of
-        `n_paired` trials, the cells are those of `choose`. In all other cases, as many cells are chosen as fit the budget.
+        By default, all eligible agents on the item are partners; the option `partners` limits their number. If the options set a
+        sampling fraction, or if there is no budget of `n_paired` trials, the cells are those of `choose`. Otherwise, as many
+        cells are chosen as fit the budget.
 
         Parameters
         ----------
@@ -192,11 +192,11 @@ class CellDesign(TrialDesign, ABC):
         return DesignResult(trials, notes)
 
     def get_notes(self, eligible: Bools, trials: Trials) -> tuple[str, ...]:
-        """Return notes for readers of the plan, such as the note that the budget was too small for the design.
+        """Return a note for readers of the plan if the budget was too small to compare cells with all their partners.
 
-        The partners of a cell (agent, item) are the other agents with which it is compared on its item. On an item with n
-        eligible agents, a cell has at most n − 1 partners. A note states if no cell has the largest number of partners that any
-        item allows. A subclass may add other notes.
+        The partners of a cell (agent, item) are the other agents with which it is compared on its item. With n eligible agents,
+        a cell has at most n − 1 partners. There is a note if no cell has the largest number of partners that any item allows. A
+        subclass may add other notes.
 
         Parameters
         ----------
@@ -262,9 +262,8 @@ class CellDesign(TrialDesign, ABC):
     def _choose_within_budget(self, eligible: Bools, rng: np.random.Generator, budget: int) -> tuple[Bools, int | None]:
         """Choose as many cells as a budget of paired calls allows.
 
-        If the budget is too small, the number of cells is reduced first. The number of partners is limited only if even the
-        smallest possible choice of cells exceeds the budget when each cell is compared with all partners. With this limit, the
-        smallest choice is returned even if it exceeds the budget.
+        The number of partners of each cell is limited only if even the smallest choice of cells, compared with all partners,
+        exceeds the budget. Even with this limit, the smallest choice may exceed the budget; it is then returned.
 
         eligible : bool array (n_agents, n_items), cells (agent, item) that may be chosen
         rng : source of all random numbers
@@ -314,11 +313,11 @@ class _LineDesign(CellDesign):
     def compute_thresholds(self, eligible: Bools, random_key: Floats) -> Floats:
         """Compute thresholds by which the same fraction of cells is chosen for each agent, or for each item.
 
-        A line is all cells of one agent, or all cells of one item (`axis`). A cell is chosen if its threshold is below the
-        sampling fraction. The eligible cells of a line are ranked by `random_key`, from 0, and the threshold of a cell is its
-        rank, divided by the number of ranked cells. For example, the thresholds of four cells are 0, 0.25, 0.5 and 0.75 in random
-        order, so a fraction of 0.5 chooses two of them. If the options set no sampling fraction, a random number in [0, 1) is
-        added to all ranks of a line.
+        A cell is chosen if its threshold is below the sampling fraction. The cells of one agent, or those of one item, are called
+        a line (`axis`). The eligible cells of a line are ranked by `random_key`, from 0. A threshold is the rank divided by the
+        number of ranked cells. For example, four cells have the thresholds 0, 0.25, 0.5 and 0.75 in random order, so that a
+        fraction of 0.5 chooses two of them. If the options set no sampling fraction, all ranks of a line are increased by a
+        random number in [0, 1).
 
         eligible : bool array (n_agents, n_items), cells that may be compared
         random_key : float array (n_agents, n_items), random numbers in [0, 1)
@@ -330,8 +329,8 @@ class _LineDesign(CellDesign):
         order = eligible_key.argsort(axis=self.axis)
         rank = order.argsort(axis=self.axis).astype(np.float64)
 
-        # Without offsets, all lines would get their next cell at the same threshold. With them, the number of cells
-        # increases in small steps, so that a budget is used well.
+        # Without these offsets, all lines would get their next cell at the same fraction. With them, the number of cells
+        # increases in small steps, so that a budget is nearly spent.
         if self.get_fraction(eligible) is None:
             key_sum = random_key.sum(axis=self.axis, keepdims=True)
             offset = key_sum % 1  # the fractional part of a sum of such random numbers is uniform in [0, 1)

@@ -200,9 +200,8 @@ class _Block(NamedTuple):
 def _iter_blocks(eligible: Bools, rng: np.random.Generator, *, pairs: PairRule) -> Iterator[_Block]:
     """Yield the blocks of the cyclic design, in the order in which a budget uses them.
 
-    A block has one item and a number, its shift. The agents that are eligible on the item are arranged in a random cyclic
-    order. With shift 1, each agent is compared with the next agent in this order. With shift 2, it is compared with the agent
-    after the next one, and so on. Items and shifts are used in turn.
+    A block has one item and one shift. The agents that are eligible on the item are arranged in a random cyclic order. In a block
+    with shift d, each agent is compared with the agent d places after it. Items and shifts are used in turn.
 
     eligible : bool array (n_agents, n_items), cells (agent, item) that may be compared
     pairs : "unordered" to compare each pair of agents on an item in one order only
@@ -216,8 +215,8 @@ def _iter_blocks(eligible: Bools, rng: np.random.Generator, *, pairs: PairRule) 
     shifts_by_item = _ShiftsOnItem.create_for_all_items(eligible, agent_order, pairs)
     n_remaining = sum(shifts.n_blocks for shifts in shifts_by_item)
 
-    # Items and shifts are used in cycles. After `period` steps, their combinations would repeat, so the shifts then move on by
-    # one. For example, 2 items and 4 shifts have the period 4: their numbers are 0, 1, 2, 3, 1, 2, 3, 0, and so on.
+    # Items and shifts are used in cycles. After `period` steps, their combinations would repeat. The position of the shift is
+    # then increased by one. For example, 2 items and 4 shifts have the period 4: the positions are 0, 1, 2, 3, 1, 2, 3, 0, ….
     n_shifts = n_agents - 1
     period = lcm(n_items, n_shifts)
     step = 0

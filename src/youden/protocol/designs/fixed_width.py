@@ -107,10 +107,10 @@ class FixedWidth(TrialDesign):
     def draw_blocks(
         self, eligible: Bools, rng: np.random.Generator, *, n_done: int, n_spent: int, until: int
     ) -> Trials:
-        """Draw further blocks, each a comparison of all agents on one item, as far as the budget and the pool allow.
+        """Draw further blocks, which compare all agents on one item, as far as the budget and the pool allow.
 
-        All blocks form one random sequence, which depends only on the arguments `eligible` and `rng`. Earlier rounds have used
-        the first `n_done` blocks of the sequence, and this method returns the next ones.
+        All blocks form one random sequence, which depends only on `eligible` and `rng`. Earlier rounds have used the first
+        `n_done` blocks of the sequence. This method returns the following blocks.
 
         Parameters
         ----------

@@ -86,13 +86,15 @@ def count_comparisons(chosen: Bools, eligible: Bools, *, n_partners: int | None,
     int
         Number of comparisons; an upper bound if pairs are unordered and `n_partners` is set.
     """
+    # numbers of cells on each item
     n_chosen = chosen.sum(axis=0, dtype=np.int64)
     n_eligible = eligible.sum(axis=0, dtype=np.int64)
     if pairs == "unordered" and n_partners is None:
         n_with_unchosen = n_chosen * (n_eligible - n_chosen)
         n_among_chosen = n_chosen * (n_chosen - 1) // 2
         return int((n_with_unchosen + n_among_chosen).sum())
-    n_per_cell = n_eligible - 1
+
+    n_per_cell = n_eligible - 1  # a cell is not its own partner
     if n_partners is not None:
         n_per_cell = np.minimum(n_per_cell, n_partners)
     return int((n_chosen * n_per_cell).sum())
@@ -101,7 +103,7 @@ def count_comparisons(chosen: Bools, eligible: Bools, *, n_partners: int | None,
 def draw_comparisons(
     chosen: Bools, eligible: Bools, *, n_partners: int | None, pairs: PairRule, rng: np.random.Generator
 ) -> Trials:
-    """Compare each chosen cell (agent, item) with its partners, which are other agents on the same item.
+    """Draw comparisons of each chosen cell (agent, item) with its partners, which are other agents on the same item.
 
     chosen : bool array (n_agents, n_items), cells to compare; all of them are eligible
     eligible : bool array (n_agents, n_items), cells that may be partners
@@ -140,7 +142,7 @@ def _keep_one_order_of_pairs(
 ) -> Positions:
     """Keep one comparison of each pair of agents on an item, and draw the order of the two agents at random.
 
-    If two agents were drawn as partners of each other, there is a comparison in each of the two orders. Only one is kept.
+    If two agents were drawn as partners of each other, they have two comparisons, one in each order. Only one is kept.
 
     comparison_code : int64 array, comparisons as flat indices (`numpy.ravel_multi_index`) of item, first and second agent
     shape : (n_items, n_agents, n_agents)

@@ -261,11 +261,13 @@ def _make_system(equations: Equations, on_bounds: OnBound, w: Floats) -> tuple[F
 
 
 def _revise_effects_on_bounds(equations: Equations, on_bounds: OnBound, point: _BoxPoint) -> OnBound:
-    """Select the effects on the bounds for the next round of a fit whose predictions (row − column effect) are in [−1, 1].
+    """Choose which effects are held on the bounds in the next round of the fit.
 
-    With the upper bound p, row effects are at most p, and column effects at least p − 1. With the lower bound q, row effects are
-    at least q, and column effects at most q + 1. An effect stays on its bound, unless moving it into the allowed range decreases
-    the objective. A free effect beyond a bound is put on it. A bound without effects on it stays empty.
+    Predictions, row effect − column effect, must be in [−1, 1]. If the upper bound is p, row effects are at most p, and column
+    effects at least p − 1. If the lower bound is q, row effects are at least q, and column effects at most q + 1.
+
+    An effect that is now on a bound stays there, unless the objective decreases if it moves into the allowed range. A free effect
+    beyond a bound is put on the bound. A bound without effects stays empty.
 
     on_bounds : effects on the upper and on the lower bound
     point : solution with these effects on their bounds
@@ -275,17 +277,18 @@ def _revise_effects_on_bounds(equations: Equations, on_bounds: OnBound, point: _
     sign = np.array(SIGNS)[:, None]
     bound = point.bounds[:, None]
 
-    # on the upper bound, the objective decreases for a row effect with a positive, or a column effect with a negative gradient
-    keep_row = sign * point.gradient.rows <= TOLERANCE * equations.row_weight.max()
-    keep_column = sign * point.gradient.columns >= -TOLERANCE * equations.column_weight.max()
+    # effects that stay: on the upper bound, a positive gradient of a row effect, or a negative one of a column effect, means
+    # that the objective decreases if the effect moves into the allowed range
+    row_stays = sign * point.gradient.rows <= TOLERANCE * equations.row_weight.max()
+    column_stays = sign * point.gradient.columns >= -TOLERANCE * equations.column_weight.max()
 
     # free effects beyond a bound; an empty bound is NaN, so that no effect is beyond it
     column_bound = bound - sign
-    add_row = sign * (point.effects.rows - bound) > TOLERANCE
-    add_column = sign * (point.effects.columns - column_bound) < -TOLERANCE
+    row_is_beyond = sign * (point.effects.rows - bound) > TOLERANCE
+    column_is_beyond = sign * (point.effects.columns - column_bound) < -TOLERANCE
 
-    rows = np.where(on_bounds.rows, keep_row, add_row) & (equations.row_weight > 0)
-    columns = np.where(on_bounds.columns, keep_column, add_column) & (equations.column_weight > 0)
+    rows = np.where(on_bounds.rows, row_stays, row_is_beyond) & (equations.row_weight > 0)
+    columns = np.where(on_bounds.columns, column_stays, column_is_beyond) & (equations.column_weight > 0)
 
     # a bound needs row effects and column effects, because the gradients on it sum to 0
     is_needed = rows.any(axis=1, keepdims=True) & columns.any(axis=1, keepdims=True)
@@ -293,11 +296,12 @@ def _revise_effects_on_bounds(equations: Equations, on_bounds: OnBound, point: _
 
 
 def _add_crossed_bounds(equations: Equations, effects: Effects, on_bounds: OnBound) -> OnBound:
-    """Start to use a bound that has no effects yet, if a prediction (row effect − column effect) is above 1 or below −1.
+    """Put effects on each bound that is violated and has no effects yet.
 
-    Effects that make predictions too large or too small are clipped to a common value, a bound. The upper bound p limits row
-    effects to at most p and column effects to at least p − 1, so that predictions are at most 1. The lower bound q limits
-    row effects to at least q and column effects to at most q + 1. The effects beyond a bound, and near it, are put on it.
+    A prediction is row effect − column effect. The upper bound is violated if a prediction is above 1, the lower bound if a
+    prediction is below −1. With the upper bound p, row effects are at most p and column effects at least p − 1. With the lower
+    bound q, row effects are at least q and column effects at most q + 1. The position of a violated bound is found
+    approximately, and the effects beyond it, or near it, are put on it.
 
     effects : effects of rows and columns
     on_bounds : effects that are already on the bounds
@@ -410,11 +414,11 @@ def _compute_largest_gradient_violation(on_bounds: OnBound, gradient: Effects) -
 def fit_censored(cells: Cells, equations: Equations) -> Fit:
     """Fit effects to censored scores, without a penalty for predictions above a score of 1 or below a score of −1.
 
-    The objective is the ridge penalty plus the weighted sum of squared residuals, score − prediction, over cells. A cell with a
-    score of 1 and a prediction above 1, or with −1 and a prediction below −1, counts as if its residual were 0.
+    The objective is the ridge penalty plus the weighted sum of squared residuals, score − prediction, over cells. The residual
+    counts as 0 if the prediction exceeds a score of ±1: above 1 for a score of 1, or below −1 for a score of −1.
 
-    Each round is a Newton step towards the least-squares fit to all cells except those that count as 0 at present. The step ends
-    where the objective is smallest along it.
+    Each round is a Newton step. It leads towards the least-squares fit without the cells that the predictions exceed at present,
+    and ends where the objective is smallest.
 
     Parameters
     ----------
@@ -537,17 +541,16 @@ class _Saturated:
         return solve(equations, equations.row_total, equations.column_total)
 
     def find_best_step_fraction(self, effects: Effects, step: Effects) -> float:
-        """Find the fraction of a step, in (0, 1], after which the objective is smallest.
+        """Find the fraction of a step, in (0, 1], after which the objective of the censored fit is smallest.
 
-        The plain objective penalizes every deviation of a prediction from its score. The objective of the censored fit is the
-        plain one minus Σ weight·excess², with the excess of predictions beyond a score of ±1. It is convex: its slope increases
-        along the step, and the minimum is where the slope is 0.
+        The objective is convex: its slope increases along the step, and the minimum is where the slope is 0. The result is 1 if
+        the objective falls until the end of the step, or if it does not fall at the beginning of the step.
 
         effects : effects at the beginning of the step
         step : changes of the effects over the whole step
-
-        Returns 1 if the objective falls until the end of the step, or if it does not fall at the beginning of the step.
         """
+        # The plain objective penalizes every deviation of a prediction from its score. The objective of the censored fit is the
+        # plain one minus Σ weight·excess², with the excess of a prediction beyond a score of ±1.
         end = _take_part_of_step(effects, step, 1.0)
         plain_slope_at_start = self._compute_plain_slope(effects, step)
         plain_slope_change = self._compute_plain_slope(end, step) - plain_slope_at_start

@@ -297,9 +297,9 @@ def _normalize_cells(scores: Scores | ArrayLike) -> ScoredCells:
     A cell is an agent and an item. In `Scores`, a cell was observed if its weight is above 0. In an array, a cell was
     observed if its score is not NaN.
 
-    scores : scores with weights, or array (n_agents, n_items), in which all observed cells have the same weight
+    scores : scores with weights, or an array (n_agents, n_items); the observed cells of an array get equal weights
 
-    Returns the scores and the scaled weights of the observed cells, with the agent and the item of each cell.
+    Returns the observed cells with their scores and scaled weights.
 
     Raises StatisticsError [scores-empty] if no cell was observed.
     """

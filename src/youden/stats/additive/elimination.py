@@ -391,8 +391,8 @@ def _solve_rows_by_cholesky(
 ) -> list[Floats]:
     """Solve the linear equations of the row effects for several right-hand sides, by a Cholesky factorization.
 
-    The matrix of the equations is S + sigma·hhᵀ, with S = diag(row_weight + ridge) − A diag(column_factor) Aᵀ, A =
-    `equations.weights` and h = `constraint`. S alone is nearly singular.
+    The matrix is S + sigma·hhᵀ, with h = `constraint`. S = diag(row_weight + ridge) − A diag(column_factor) Aᵀ, with A =
+    `equations.weights`, is nearly singular alone.
 
     column_factor : float array (n_columns,), 1/(column_weight + ridge)
     constraint : float array (n_rows,), coefficients of the constraint for the row effects, after the columns were eliminated

@@ -114,10 +114,10 @@ def iter_cell_influence(
     Yields
     ------
     CellInfluence
-        One result per component, for a group of its agents. The agents of a group stay linked if any single cell is removed. If
-        a component has several groups, the largest one is used; if it has none of two agents, it is skipped. The fields are
-        the positions of the agents, int array (n_linked,), the influence of each item on their abilities, float array
-        (n_linked, n_items), and the share of each item in the weight of each agent, an array of the same shape.
+        One result per component, for the largest group of its agents that stays linked if any single cell is removed. The
+        result has the positions of these agents, int array (n_linked,). It also has two float arrays (n_linked, n_items): the
+        influence of each item on their abilities, and its share in their weights. A component is skipped if it has no such
+        group of two agents.
     """
     for group in _iter_linked_groups(cells, weight, residual, component=component):
         chunks = list(group.iter_chunks())
@@ -214,8 +214,8 @@ def _iter_influence(
 ) -> Iterator[tuple[Floats, Floats]]:
     """Yield the influence of the items of each chunk on the abilities of a group of agents.
 
-    Item j changes the ability of agent i by Σ_k R_ik·(e_kj − s_kj·Σ_l e_lj), summed over agents k and l. Here e is the adjusted
-    residual of a cell, s its share in the item, and R_ik the change of the ability per unit of e_kj at a fixed difficulty.
+    The influence of an item is the change of each ability that the residuals of the item's cells cause. The residuals also
+    change the fitted difficulty of the item, which absorbs their mean.
 
     adjusted_residual : float array (n_cells,), residual × weight × correction of each cell
     share_of_item, share_of_agent : float arrays (n_cells,), weight of each cell divided by the total of its item, or its agent
@@ -224,7 +224,9 @@ def _iter_influence(
 
     Yields two float arrays (n_members, n_chunk_items): the influence of each item, and its share in each agent's weight.
     """
-    # R: change of each member's ability, minus the mean of the group, by the residual of each agent (n_members, n_agents)
+    # The influence of item j on the ability of agent i is Σ_k R_ik·(e_kj − s_kj·Σ_l e_lj), summed over agents k and l, with the
+    # adjusted residual e of a cell and its share s in the item. R (n_members, n_agents) has the changes of the members'
+    # abilities, minus the mean change of the group, per unit of each agent's residual at a fixed difficulty.
     inverse_of_members = inverse[is_member]
     ability_change = inverse_of_members - inverse_of_members.mean(axis=0)
 
@@ -232,7 +234,7 @@ def _iter_influence(
     for residual, item_share, agent_share in index.iter_matrices(adjusted_residual, share_of_item, share_of_agent):
         at_fixed_difficulty = ability_change @ residual
 
-        # the fitted difficulty absorbs the mean residual of the item, Σ_l e_lj, weighted by the share of each cell
+        # subtract the part that the fitted difficulty absorbs
         residual_sum = residual.sum(axis=0)
         absorbed_by_difficulty = (ability_change @ item_share) * residual_sum
         influence = at_fixed_difficulty - absorbed_by_difficulty
@@ -258,14 +260,16 @@ class _CellCorrections(NamedTuple):
 
 
 def _compute_cell_corrections(index: CellIndex, weight: Floats, leverage: Floats, is_free: Bools) -> _CellCorrections:
-    """Compute the weight of each agent, and the share and the residual factor of each cell, from free cells only.
+    """Compute a correction factor for the residual of each cell: residuals are too small, because cells influence the fit.
 
-    A free cell has a leverage below 1. Other cells are fitted exactly, whatever their score. The residual of a cell is smaller
-    than its error, because the cell influences its own prediction. The residual factor corrects for that. It is the root of
-    (1 − share in the item)·(1 − share in the agent)/(1 − leverage), with shares in the weights of free cells.
+    The factor is the root of (1 − share in the item)·(1 − share in the agent)/(1 − leverage). A share is the weight of the cell
+    divided by the total weight of the free cells of its item or agent. A free cell has a leverage below 1. Other cells are fitted
+    exactly, whatever their score: their factor and their shares are 0.
 
     weight, leverage : float arrays (n_cells,), weight and leverage of each cell
     is_free : bool array (n_cells,), cells that are free
+
+    Returns the factors, and the weight of each agent and the shares from which they were computed.
     """
     free_weight = np.where(is_free, weight, 0.0)
     agent_weight = np.bincount(index.agent, free_weight, index.n_agents).astype(np.float64)
@@ -283,9 +287,8 @@ def _compute_cell_corrections(index: CellIndex, weight: Floats, leverage: Floats
 def _invert_agent_normal_matrix(index: CellIndex, weight: Floats, share_of_item: Floats, *, component: Ids) -> Floats:
     """Invert the normal matrix of the agent effects, the equations of the fit after the item effects were eliminated.
 
-    The entry of agents k and i is n_k (if k = i) − Σ_j A_kj·A_ij/m_j over items j, with the weights A of cells, n of agents and m
-    of items. The equations determine only differences of linked agents, so that the matrix is singular. A constant is therefore
-    added to the entries of all pairs of one component. It does not change the differences.
+    The equations determine only differences of linked agents, so that the matrix is singular. A constant is therefore added to
+    the entries of all pairs of agents of one component. It does not change the differences.
 
     weight : float array (n_cells,), weight of each cell
     share_of_item : float array (n_cells,), weight of each cell divided by the total weight of its item
@@ -296,7 +299,8 @@ def _invert_agent_normal_matrix(index: CellIndex, weight: Floats, share_of_item:
     n_agents = index.n_agents
     agent_weight = np.bincount(index.agent, weight, n_agents).astype(np.float64)
 
-    # Σ_j A_kj·A_ij/m_j, from the matrices of the weights A_ij and of the shares A_kj/m_j (n_agents, n_chunk_items)
+    # The entry of agents k and i is n_k (if k = i) − Σ_j A_kj·A_ij/m_j, with the weights A of cells, n of agents and m of items.
+    # The sum over items is computed from matrices (n_agents, n_chunk_items) of the weights A_ij and the shares A_kj/m_j.
     item_terms = np.zeros((n_agents, n_agents))
     for chunk_weight, chunk_share in index.iter_matrices(weight, share_of_item):
         item_terms += chunk_share @ chunk_weight.T
@@ -312,8 +316,8 @@ def _invert_agent_normal_matrix(index: CellIndex, weight: Floats, share_of_item:
 def _compute_leverages(index: CellIndex, weight: Floats, share_of_item: Floats, inverse: Floats) -> Floats:
     """Compute the leverage of each cell: the change of its prediction per unit change of its score.
 
-    The prediction of a cell is ability − difficulty. If a score of weight w has the error variance 1/w, the leverage of a cell is
-    its weight times the variance of its prediction.
+    A prediction is ability − difficulty. The leverage is the weight of the cell times the variance of its prediction, if a score
+    of weight w has the variance 1/w.
 
     weight, share_of_item : float arrays (n_cells,), weight of each cell, and its share in the total weight of its item
     inverse : float array (n_agents, n_agents), inverse of the normal matrix of agent effects
@@ -326,8 +330,8 @@ def _compute_leverages(index: CellIndex, weight: Floats, share_of_item: Floats, 
     # for each chunk of items: the ranges of its cells and items, and the shares as a matrix (n_agents, n_chunk_items)
     share_matrices = index.iter_matrices(share_of_item)
     for (cells, items), (share,) in zip(index.iter_chunks(), share_matrices, strict=True):
-        # A difficulty is the mean over agents of ability − score, weighted by the share of each agent in the item. The
-        # covariance of the abilities is `inverse`. From it follow cov(ability, mean ability) and var(mean ability).
+        # The difficulty of an item is the mean ability minus the mean score of its agents, weighted by their shares in the item.
+        # The covariance matrix of abilities, `inverse`, gives cov(ability, mean ability) and var(mean ability).
         covariance_with_mean = inverse @ share
         variance_of_mean = (share * covariance_with_mean).sum(axis=0)
 

@@ -167,35 +167,39 @@ def estimate_score_means(score: Floats, *, level: float = 0.95) -> ScoreMeans:
 
 
 def _compute_influence_on_means(influence: Floats, has_score: Bools, *, average_score: Floats) -> Floats:
-    """Compute the influence ψ of items on mean scores, from their influence U on the distances from the mean of all models.
+    """Compute the influence of each item on the mean score of each model.
 
-    ψ_ij = U_ij + (c_j − c̄)/J − Σ_k w_k·U_kj, with the score c_j of the average model on item j of J, up to a constant. w_k is the
-    mean over items of the share of model k among the scores of an item, minus 1/K for K models. It is 0 in a complete table.
+    A mean score is the mean of all models, the centre, plus the model's distance from the centre. The influence of an item on the
+    mean score is the sum of its influences on both.
 
-    influence, has_score : arrays (n_agents, n_items), influence U, and cells with a score
-    average_score : float array (n_items,), scores c
+    influence : float array (n_agents, n_items), influence on the distances from the centre
+    has_score : bool array (n_agents, n_items), cells with a score
+    average_score : float array (n_items,), score of the average model on each item, up to a constant
 
     Returns a float array (n_agents, n_items).
     """
     n_agents, n_items = influence.shape
-    share_of_model = has_score / has_score.sum(axis=0)
-    w = share_of_model.mean(axis=1) - 1 / n_agents
-    through_centre = (average_score - average_score.mean()) / n_items
-    return np.asarray(influence + through_centre - w @ influence)
+    influence_on_centre = (average_score - average_score.mean()) / n_items
+
+    # With missing cells, some models have a larger share of the scores than others. Their distances then change the centre.
+    share_of_scores = has_score / has_score.sum(axis=0)  # of each model among the scores of an item
+    excess_share = share_of_scores.mean(axis=1) - 1 / n_agents  # 0 in a complete table
+    return np.asarray(influence + influence_on_centre - excess_share @ influence)
 
 
 def _compute_df_of_means(influence: Floats, has_score: Bools) -> Floats:
     """Compute the degrees of freedom of the variances of mean scores by Satterthwaite's formula, float array (n_agents,).
 
-    The variance of a mean score is a sum of squared influences of items. Items on which the model has a score contribute other
-    squares than the remaining items. With a the share of the n items with a score in the sum, and n' the number of the
-    remaining items, the degrees of freedom are 1/(a²/n + (1 − a)²/n') − 1.
+    The variance of a mean score is the sum of the squared influences of all items. Items on which the model has a score have
+    larger influences than other items. The n items with a score make up the share a of the sum, and the n' other items the share
+    1 − a. The degrees of freedom are then 1/(a²/n + (1 − a)²/n') − 1.
 
     influence : float array (n_agents, n_items), influence of each item on each mean score
     has_score : bool array (n_agents, n_items), cells with a score
     """
+    n_items = has_score.shape[1]
     n_scored_items = has_score.sum(axis=1)
-    n_other_items = np.maximum(has_score.shape[1] - n_scored_items, 1)
+    n_other_items = np.maximum(n_items - n_scored_items, 1)
     squares = influence**2
     total = np.maximum(squares.sum(axis=1), np.finfo(np.float64).tiny)
     scored_share = (squares * has_score).sum(axis=1) / total  # a
@@ -225,10 +229,10 @@ def _centre_difficulties(fit: ClippedLinear, observed: Bools) -> tuple[Floats, F
 def _compare_models(
     residual: Floats, mean: Floats, covariance: CentredCovariance, component: Ids, level: float
 ) -> tuple[Differences, Bools]:
-    """Compare the mean scores of all pairs of models, with intervals also for differences whose observed variance is 0.
+    """Compute the differences between the mean scores of all pairs of models, with confidence intervals.
 
-    The scores of two models may have the same difference on all common items. This constant difference has an observed variance
-    of 0. Its half-width therefore does not come from the variance: see `_compute_constant_half_width`.
+    If the scores of two models have the same difference on all common items, the observed variance of this constant difference
+    is 0. The half-width of its interval is then computed by `_compute_constant_half_width` instead.
 
     residual : float array (n_agents, n_items), residuals of the fit, NaN for missing cells
     mean : float array (n_agents,), mean scores of the models
@@ -261,10 +265,11 @@ def _compare_models(
 
 
 def _compute_constant_half_width(difference: Floats, n_common_items: Floats, level: float) -> Floats:
-    """Compute the half-width of a difference that is the same on all common items, so that its observed variance is 0.
+    """Compute the half-width of the interval of a difference d that was observed on all n common items, without any variance.
 
-    On a share q of all items, the difference may be −1 or 1 instead of d. A sample of n items contains none of these items with
-    probability (1 − q)ⁿ. The half-width is q·(1 + |d|), with the largest q for which this probability is at least (1 − level)/2.
+    The difference may be −1 or 1 on a share q of all items that was not sampled. The probability that n sampled items contain
+    none of that share is (1 − q)ⁿ. The half-width is q·(1 + |d|), with the largest q for which this probability is at least
+    (1 − level)/2.
 
     difference : float array (n_agents, n_agents), difference d of each pair of models
     n_common_items : float array (n_agents, n_agents), number of items on which both models have a score, at least 1
@@ -367,8 +372,8 @@ def _compute_wilson_bounds(
 def _compute_effective_sizes(mean: Floats, variance: Floats, n_scores: Ids, *, quantile_ratio: Floats) -> Floats:
     """Compute the effective sample size of each mean score: the number of 0-or-1 values whose mean has the same variance.
 
-    A size of at most the number of scores is returned unchanged. A larger size is multiplied by the squared quantile ratio,
-    but not below the number of scores, because a variance that is estimated from few scores may be too small by chance.
+    The variance of few scores may be too small by chance. A size above the number of scores is therefore multiplied by the
+    squared quantile ratio, but only down to the number of scores. A smaller size is returned unchanged.
 
     mean, variance : float arrays (n_agents,), mean scores and their sampling variances
     n_scores : int array (n_agents,), number of scores of each model, which is the result for a variance of 0
@@ -446,19 +451,19 @@ def find_smallest_removal(score: Floats, means: ScoreMeans) -> Removal | None:
     n_needed = np.where(is_ahead.any(axis=1), is_ahead.argmax(axis=1) + 1, score.shape[1])
     agent = int(n_needed.argmin())
     candidates = order[agent]
-    n = int(n_needed[agent])
+    first_guess = int(n_needed[agent])
     if not np.isnan(score).any():
-        return Removal(candidates[:n], agent)
+        return Removal(candidates[:first_guess], agent)
 
     def changes_first_place(n_removed: int) -> bool:
         """Return whether a refit without the first candidates puts the agent ahead."""
         ability = _fit_additive_model(np.delete(score, candidates[:n_removed], axis=1)).ability_
         return bool(ability[agent] > ability[first])
 
-    # the smallest number, by bisection around n
+    # the smallest number, by bisection around the first guess
     n_favourable = int((contribution[agent] > 0).sum())  # items that favour the first model
-    end = min(2 * n, n_favourable)
-    n_removed = bisect_left(range(end), True, lo=n // 2 + 1, key=changes_first_place)
+    end = min(2 * first_guess, n_favourable)
+    n_removed = bisect_left(range(end), True, lo=first_guess // 2 + 1, key=changes_first_place)
     return Removal(candidates[:n_removed], agent) if changes_first_place(n_removed) else None
 
 
@@ -563,9 +568,9 @@ def missingness_p_value(observed: Bools, difficulty: Floats) -> float:
     -----
     The first test is a χ² test that all models have the same missing rate.
 
-    The null hypothesis of the second test is that, over items, the number x of missing cells and the difficulty y are
-    uncorrelated. With centred x and y, its statistic is Student's t = Σ xy/√(Σ x²y²), which is robust to unequal variances of y
-    (White 1980). With fewer than 10 items, it is a permutation test of Σ xy. The p-value is 1 if all xy are 0.
+    The null hypothesis of the second test is that the number x of missing cells of an item and its difficulty y are uncorrelated.
+    With centred x and y, the statistic is Student's t = Σ xy/√(Σ x²y²), which is robust to unequal variances of y (White 1980).
+    With fewer than 10 items, it is a permutation test of Σ xy. The p-value is 1 if all xy are 0.
 
     References
     ----------
@@ -585,21 +590,21 @@ def missingness_p_value(observed: Bools, difficulty: Floats) -> float:
 
 
 def _test_uncorrelated(n_missing: Floats, difficulty: Floats) -> float:
-    """Return the two-sided p-value of the hypothesis that missing cells and difficulties of items are uncorrelated.
+    """Return the two-sided p-value of a test that the numbers of missing cells and the difficulties of items are uncorrelated.
 
-    It is a t test of the covariance. Its standard error is robust to unequal variances, because difficulties of items with few
-    scores vary more. With fewer than `MIN_ITEMS_OF_T_TEST` items, it is a permutation test.
+    The test is a t test of the covariance. Its standard error is robust to unequal variances, because the difficulties of items
+    with few scores vary more. With fewer than `MIN_ITEMS_OF_T_TEST` items, the test is a permutation test.
 
     n_missing, difficulty : float arrays (n_items,), number of missing cells and difficulty of each item, without NaN
     """
-    x = n_missing - n_missing.mean()
-    y = difficulty - difficulty.mean()
-    products = x * y
+    missing_deviation = n_missing - n_missing.mean()
+    difficulty_deviation = difficulty - difficulty.mean()
+    products = missing_deviation * difficulty_deviation
     n_items = len(difficulty)
     if not products.any():  # for example, no cell is missing
         return 1.0
     if n_items < MIN_ITEMS_OF_T_TEST:
-        return _compute_permutation_p_value(x, y)
+        return _compute_permutation_p_value(missing_deviation, difficulty_deviation)
 
     std_error = np.sqrt((products**2).sum())  # of the sum of the products (White 1980)
     t = products.sum() / std_error
@@ -607,10 +612,10 @@ def _test_uncorrelated(n_missing: Floats, difficulty: Floats) -> float:
 
 
 def _compute_permutation_p_value(x: Floats, y: Floats) -> float:
-    """Compute the two-sided p-value of a permutation test that two variables are uncorrelated, from all permutations.
+    """Compute the two-sided p-value of a permutation test that two variables are uncorrelated.
 
-    The statistic is Σ xy. It is computed for all pairings of the values of x with the values of y. With few items, this is
-    feasible, and a t test would be inaccurate.
+    The statistic is Σ xy, computed for all pairings of the values of x with the values of y. The test is meant for few items,
+    for which a t test is inaccurate.
 
     x, y : float array (n_items,), deviations of the two variables from their means; fewer than `MIN_ITEMS_OF_T_TEST` items
     """

@@ -219,9 +219,9 @@ def _label_components(cells: Cells, equations: Equations, *, is_complete: bool) 
 
     cells : cells that connect agents and items
     equations : normal equations of all observed cells, which are used for a fast check
-    is_complete : whether `cells` are all observed cells, so that the fast check applies to them
+    is_complete : whether `cells` are all observed cells; only then the fast check is made
 
-    Returns the label of each agent, int32 array (n_agents,), −1 for an agent without a cell, and the number of sets.
+    Returns the label of each agent, int32 array (n_agents,), −1 for an agent without a cell; and the number of sets.
     """
     # If short paths of cells connect all rows of the equations (agents or items), all agents are in one set. This check is fast,
     # and succeeds for most data.
@@ -234,9 +234,9 @@ def _label_components(cells: Cells, equations: Equations, *, is_complete: bool) 
 
 
 def _select_heavy_cells(cells: Cells, *, ridge: float) -> Cells:
-    """Select the heavy cells, whose weight is not negligible compared with the ridge penalty.
+    """Select the cells that connect agents: those whose weight is not negligible compared with the ridge penalty.
 
-    A cell of negligible weight hardly changes the fit, so that it does not connect its agent to other agents.
+    A cell of negligible weight hardly changes the fit. The other cells are called heavy.
 
     cells : observed cells; without weights, all cells are heavy
     ridge : ridge penalty of the fit

@@ -165,7 +165,7 @@ class _TrialSums:
 
 
 def _sum_all_trials(chunks: Iterable[PairChunk], n_agents: int) -> _TrialSums:
-    """Sum all trials into the normal equations of the agents' effects, with the weights and items of each agent.
+    """Sum over all trials to get the normal equations of the agents' effects, and each agent's weights and number of items.
 
     An effect group is a set of trials with a common effect: all trials of an item, or of a block of the plan.
 
@@ -194,11 +194,11 @@ def _sum_all_trials(chunks: Iterable[PairChunk], n_agents: int) -> _TrialSums:
 
 
 def _add_to_normal_equations(sums: _TrialSums, chunk: PairChunk, agent_weight: Floats | csr_array) -> None:
-    """Add the trials of a chunk to the normal equations for the agent effects in `sums`, in place.
+    """Add the trials of a chunk to the normal equations of the agent effects in `sums`, in place.
 
-    An answer is modelled as the effects a of the two agents of the trial plus the effect of its group, an item or a block. The
-    equation of an agent is the weighted sum of this model over its trials. The effect of a group is its mean answer minus
-    Σ_k share_k·a_k over agents k. It is inserted into the equations, so that only the effects of the agents are unknown.
+    An answer is modelled as the sum of the effects of its two agents and of its group, an item or a block. By least squares, the
+    effect of a group is its mean answer minus its mean sum of agent effects. The group effects are replaced by these expressions,
+    so that only the agent effects are unknown.
 
     chunk : trials, with their agents (`first`, `second`), answers (`value`), weights and effect groups
     agent_weight : array or sparse array (n_agents, n_groups), total weight of each agent's trials in each effect group
@@ -218,8 +218,8 @@ def _add_to_normal_equations(sums: _TrialSums, chunk: PairChunk, agent_weight: F
     positive_group_weight = np.maximum(group_weight, np.finfo(np.float64).tiny)
     group_mean = agent_answers.sum(axis=0) / 2 / positive_group_weight
 
-    # The equation of agent i contains each group effect times the weight of i in the group: weight_i·(mean − Σ_k share_k·a_k).
-    # The coefficient of a_k, Σ share_k·weight_i over groups, is symmetric in i and k.
+    # The equation of agent i contains the effect of each group times the weight of i in the group: weight_i·(mean answer −
+    # Σ_k share_k·effect_k). The coefficient of effect_k, Σ share_k·weight_i over groups, is symmetric in i and k.
     agent_share = agent_weight / positive_group_weight  # (n_agents, n_groups)
     sums.normal_matrix += matrix - agent_share @ agent_weight.T
     sums.normal_target += target - agent_weight @ group_mean
@@ -234,14 +234,17 @@ def _iter_influence(
     scale: float,
     components: _ResidualComponents | None = None,
 ) -> Iterator[InfluenceChunk]:
-    """Yield the influence, the direct influence and the weight of the items of each chunk, for the abilities of all agents.
+    """Yield, for each chunk of trials, the influence of its items on the abilities of all agents.
+
+    An item influences abilities by the residuals of its trials. The direct influence is the part through an agent's own trials,
+    with the abilities of its partners held fixed.
 
     chunks : function that returns an iterator over all answers
     effect : float array (n_agents,), fitted effects of the agents
     inverse : float array (n_agents, n_agents), pseudo-inverse of the normal matrix
     total_weight : float array (n_agents,), total weight of each agent's trials, above 0
     scale : ability per effect of an agent
-    components : sums to which the residuals and item means are added; None to add them to no sums
+    components : sums to which the residuals and item means are added, in place; None if they are not needed
     """
     n_agents = len(effect)
     for chunk in chunks():
@@ -274,9 +277,9 @@ def _compute_leverages(
 ) -> Floats:
     """Compute the leverage of each trial, the change of its fitted value per unit change of its answer: float (n_trials,).
 
-    It is the weight of the trial times the variance of its fitted value, if an answer of weight w has the error variance 1/w.
-    The fitted value is ȳ + s − s̄, with s the sum of the effects of both agents, and ȳ and s̄ the means of the answers and of s
-    in the effect group, the trials of one item or block. Its variance is var(ȳ) + var(s) − 2·cov(s, s̄) + var(s̄).
+    The leverage is the weight of the trial times the variance of its fitted value, if an answer of weight w has the variance 1/w.
+    The fitted value is ȳ + s − s̄. Here s is the sum of the effects of both agents. ȳ and s̄ are the means of the answers and of s
+    in the effect group, the trials of one item or block. The variance is var(ȳ) + var(s) − 2·cov(s, s̄) + var(s̄).
 
     chunk : trials, with their agents (`first`, `second`), weights and effect groups
     agent_weight : array or sparse array (n_agents, n_groups), total weight of each agent's trials in each effect group
@@ -321,10 +324,10 @@ class _ResidualComponents:
         self._n_added_items = end
 
     def add(self, chunk: PairChunk, residual: Floats, is_free: Bools, n_agents: int) -> None:
-        """Add the squares and products of the residuals of a chunk, and its false-positive rates, to the sums, in place.
+        """Add the residuals and the false-positive rates of the trials of a chunk to the sums, in place.
 
-        A product consists of two residuals of an agent on one item. The variance of a false-positive rate over the trials is
-        later computed from the sums of the weights, of weight × rate and of weight × squared rate.
+        For each agent, the squared residuals are summed, and the products of two residuals on one item. Over all trials, the
+        weights, the weighted rates and the weighted squared rates are summed.
 
         chunk : trials, with their agents, items, weights and rates
         residual : float array (n_trials,), residuals of the trials of `chunk`
@@ -350,15 +353,17 @@ class _ResidualComponents:
         self._rate_sums += np.array([weight.sum(), weight @ rate, weight @ rate**2])
 
     def finite_correction(self, sums: _TrialSums, total_weight: Floats, *, n_all: int, n_items: int) -> Floats:
-        """Compute finite population corrections: variance for exactly these items divided by variance for items like these.
+        """Compute the finite population correction of each agent, by which its variance is multiplied.
+
+        The correction turns a variance for items like these into a variance for exactly these items.
 
         sums : sums over all trials
         total_weight : float array (n_agents,), total weight of each agent's trials, above 0
         n_all : number of answers that an agent has if every ordered pair is compared on every item
         n_items : number of items that the plan may use
 
-        Returns the factor of each variance, float array (n_agents,), from 0 to 1. It is near 0 if every pair is compared on every
-        item, unless false-positive rates were estimated by pair. Without residual variance, it depends on the numbers of trials.
+        Returns a float array (n_agents,) with values from 0 to 1. A correction is near 0 if every pair is compared on every item,
+        unless false-positive rates were estimated by pair. Without residual variance, it follows from the numbers of trials.
         """
         # variance of a residual, for each agent; that of all agents for an agent without residuals
         mean_variance = self._squares.sum() / max(self._n.sum(), 1)
@@ -369,14 +374,14 @@ class _ResidualComponents:
         # covariance of two residuals of an agent on one item
         item_covariance = shrink_component(self._products, self._n_products, relative_variance)
 
-        # A residual also contains the item covariance of the partner, which is taken as the mean.
+        # remaining variance of a single trial; a residual also contains the item covariance of the partner, about the mean one
         mean_covariance = max(self._products.sum() / max(self._n_products.sum(), 1), 0.0)
-        noise_variance = np.maximum(variance - item_covariance - mean_covariance, 0)
+        trial_variance = np.maximum(variance - item_covariance - mean_covariance, 0)
 
-        # part of the noise from false-positive rates that were estimated by pair
+        # part of the trial variance that comes from false-positive rates, if they were estimated by pair
         weight, rate_sum, rate_squares = self._rate_sums.tolist()
         rate_variance = max(rate_squares / weight - (rate_sum / weight) ** 2, 0.0)
-        pair_rate_variance = np.minimum(rate_variance, noise_variance)
+        pair_rate_variance = np.minimum(rate_variance, trial_variance)
 
         # Σ_j p_ij² and 1/n_i, and each minus its value if all pairs are compared
         item_factor = sums.squared_item_weight / total_weight**2
@@ -384,9 +389,9 @@ class _ResidualComponents:
         remaining_item_factor = np.maximum(item_factor - 1 / n_items, 0)
         remaining_trial_factor = np.maximum(trial_factor - 1 / (n_all + 1), 0)
 
-        remaining_noise = (noise_variance - pair_rate_variance) * remaining_trial_factor
-        remaining = item_covariance * remaining_item_factor + remaining_noise + pair_rate_variance * trial_factor
-        total = item_covariance * item_factor + noise_variance * trial_factor
+        remaining_of_trials = (trial_variance - pair_rate_variance) * remaining_trial_factor
+        remaining = item_covariance * remaining_item_factor + remaining_of_trials + pair_rate_variance * trial_factor
+        total = item_covariance * item_factor + trial_variance * trial_factor
 
         # without residual variance, the correction is that of the number of trials
         zeros = np.zeros(len(total_weight))
@@ -419,9 +424,9 @@ def _sum_by_group(chunk: PairChunk, values: Floats, n_agents: int) -> Floats | c
 
 
 def _average_by_item(chunk: PairChunk, group_effect: Floats) -> Floats:
-    """Average fitted effects over the trials of each item, with the weights of the trials.
+    """Compute the weighted mean of the effects of the trials of each item.
 
-    A trial has the effect of its effect group, which is its item or, if `chunk.effect_group` is given, a block of trials.
+    The effect of a trial is that of its group: of its item or, if `chunk.effect_group` is given, of a block of trials.
 
     group_effect : float array (n_groups,), effect that all trials of a group share
 

@@ -28,9 +28,9 @@ def takes_array_likes(function: F) -> F:
     Returns
     -------
     callable
-        Function that raises StatisticsError [array-index] if pandas objects of the same length have different indexes or, if they
-        have one shape, different columns, because their values are matched by position; and [array-numbers] if an argument is not
-        an array of real numbers.
+        Function that converts its arguments, and calls `function` with the arrays. It raises StatisticsError [array-numbers] if
+        an argument is not an array of real numbers. Values are matched by position. It therefore raises [array-index] if pandas
+        objects of the same length have different indexes, or DataFrames of the same shape different columns.
 
     Examples
     --------
@@ -58,19 +58,23 @@ def _is_pandas_object(value: object) -> bool:
 def check_indexes(arguments: Sequence[Any], *, columns: bool = True) -> None:
     """Check that all pandas objects of the same length have the same index, and DataFrames of the same shape the same columns.
 
+    arguments : arguments of a function; those that are not pandas objects are ignored
     columns : whether the columns of DataFrames are checked
 
-    Raises StatisticsError [array-index], because values with different labels would be matched by position.
+    Raises StatisticsError [array-index] otherwise, because the function would match values with different labels by position.
     """
+    pandas_objects = [argument for argument in arguments if _is_pandas_object(argument)]
+
+    # compare each object with the first one of the same length, and each DataFrame with the first one of the same shape
     first_by_length: dict[int, Any] = {}
     first_by_shape: dict[tuple[int, ...], Any] = {}
-    for later in filter(_is_pandas_object, arguments):
-        first = first_by_length.setdefault(len(later), later)
-        _check_labels(first.index, later.index, "index", "b.loc[a.index]")
-        _check_one_order(first, later)
-        if later.ndim == 2 and columns:
-            first_frame = first_by_shape.setdefault(later.shape, later)
-            _check_labels(first_frame.columns, later.columns, "columns", "b[a.columns]")
+    for current in pandas_objects:
+        first = first_by_length.setdefault(len(current), current)
+        _check_labels(first.index, current.index, "index", "b.loc[a.index]")
+        _check_one_order(first, current)
+        if columns and current.ndim == 2:
+            first_frame = first_by_shape.setdefault(current.shape, current)
+            _check_labels(first_frame.columns, current.columns, "columns", "b[a.columns]")
 
 
 def _check_one_order(first: Any, later: Any) -> None:
@@ -116,28 +120,35 @@ def _to_array(value: Any) -> Any:
     Masked values become NaN. Small numbers such as int8 and float16 become int64 and float64, so that differences and squares
     do not overflow.
 
-    Raises: StatisticsError [array-numbers] if the values are not real numbers, or if a dictionary or another iterable is passed.
+    Raises StatisticsError [array-numbers] if the values are not real numbers, or if a dictionary or another iterable is passed.
     """
-    if _is_pandas_object(value):
-        value = value.to_numpy()
-    elif isinstance(value, Sequence) and not isinstance(value, str | bytes):
-        value = _stack(value)
-    elif hasattr(value, "__array__") and not isinstance(value, np.ndarray | np.generic):  # such as a Series of polars
-        value = np.asarray(value)
-    if not isinstance(value, np.ndarray):
-        if isinstance(value, Iterable) and not isinstance(value, str):
-            raise _make_no_numbers_error(type(value).__name__)
-        return value
-    if isinstance(value, np.ma.MaskedArray):
-        value = np.ma.filled(value.astype(np.float64), np.nan) if value.mask.any() else value.data
-    if value.dtype.kind == "O":
-        value = _convert_objects(value)
+    array = _to_numpy(value)
+    if not isinstance(array, np.ndarray):
+        if isinstance(array, Iterable) and not isinstance(array, str):  # such as a dictionary
+            raise _make_no_numbers_error(type(array).__name__)
+        return array
 
-    if value.dtype.kind not in "biuf":
-        raise _make_no_numbers_error(f"values of the type {value.dtype}")
-    if value.dtype.kind == "b" or value.dtype.itemsize >= 8:
-        return value
-    return value.astype(np.float64 if value.dtype.kind == "f" else np.int64)
+    if isinstance(array, np.ma.MaskedArray):
+        array = np.ma.filled(array.astype(np.float64), np.nan) if array.mask.any() else array.data
+    if array.dtype.kind == "O":  # Python objects
+        array = _convert_objects(array)
+    if array.dtype.kind not in "biuf":  # truth values, signed and unsigned integers, floats
+        raise _make_no_numbers_error(f"values of the type {array.dtype}")
+
+    if array.dtype.kind == "b" or array.dtype.itemsize >= 8:
+        return array
+    large_type = np.float64 if array.dtype.kind == "f" else np.int64
+    return array.astype(large_type)
+
+
+def _to_numpy(value: Any) -> Any:
+    """Convert a sequence, or an array of pandas, polars or pyarrow, to a NumPy array; return any other value unchanged."""
+    if _is_pandas_object(value):
+        return value.to_numpy()
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        return _stack(value)
+    is_array_of_other_package = hasattr(value, "__array__") and not isinstance(value, np.ndarray | np.generic)
+    return np.asarray(value) if is_array_of_other_package else value
 
 
 def _stack(values: Sequence[object]) -> NDArray[Any]:

@@ -118,9 +118,10 @@ class CentredCovariance(ReadOnly):
         return CentredCovariance(_scale_rows_and_columns(self.covariance, factor), self.df)
 
     def with_scaled_ability_variances(self, factor: Floats) -> CentredCovariance:
-        """Return a copy with the variances of the θ_i multiplied by factors.
+        """Return a copy in which the variance of each ability θ_i is multiplied by a factor.
 
-        Use it if the factors of agents differ. The error of each agent enters θ̄, and thereby the distances of all agents.
+        The factors of the agents may differ. The mean θ̄ contains the errors of all abilities. The factor of one agent therefore
+        changes the variances of θ_k − θ̄ of all agents k.
 
         Parameters
         ----------
@@ -325,10 +326,11 @@ class _InfluenceSums(NamedTuple):
 
 
 def _sum_influence(chunks: Iterable[tuple[Floats, Floats]], in_mean: Bools, n_effective: Floats) -> _InfluenceSums:
-    """Sum the products, squares and fourth powers of the corrected influence of clusters on agents over all clusters.
+    """Sum products, squares and fourth powers of the influence of clusters on agents, over all clusters.
 
-    Residuals are too small if cluster j has a large share p_ij of the trials of agent i. As in the HC2 estimator, this is
-    corrected by g_ij = (U_ij − Ū_j)/√(1 − p_ij). The effect d_ij is g_ij times the effective number of the agent's clusters.
+    The influence U_ij of cluster j on agent i is first replaced by g_ij = (U_ij − Ū_j)/√(1 − p_ij). The divisor is the correction
+    of the HC2 estimator: the residuals of a cluster are too small if it has a large share p_ij of the agent's trials. The effect
+    d_ij is g_ij times the effective number of the agent's clusters.
 
     chunks : influence U and share p, float arrays (n_agents, n_clusters_of_chunk)
     in_mean : bool array (n_agents,), agents over which the mean influence Ū of a cluster is taken
@@ -393,8 +395,9 @@ def _estimate_unseen_square(
 ) -> Floats:
     """Estimate the squared effect that an unobserved cluster may have, from sums over the observed clusters.
 
-    The estimate is q²·max(floor, 1 − 3r/n), with the mean squared effect q² and the effective number r of clusters that have an
-    effect. It is large if few of the n clusters have one. Normally distributed effects give r = n/3, and the factor is `floor`.
+    The estimate is q²·max(floor, 1 − 3r/n). Here q² is the mean squared effect, and r the effective number of clusters that have
+    an effect. If few of the n clusters have an effect, clusters with other effects were probably missed, and the estimate is
+    large. If the effects are normally distributed, r is n/3, so that the factor is `floor`.
 
     squares, fourth_powers : float arrays (n_agents,), sums of d² and d⁴ over the effects d of each agent's clusters
     n_clusters : array (n_agents,), number n of clusters of each agent
@@ -410,14 +413,16 @@ def _estimate_unseen_square(
     return np.asarray(mean_square * reduction_factor)
 
 
-def shrink_component(products: Floats, n: Floats, relative_variance: Floats, *, correction: float = 0.0) -> Floats:
+def shrink_component(
+    product_sum: Floats, n_products: Floats, relative_variance: Floats, *, correction: float = 0.0
+) -> Floats:
     """Estimate a variance component of each agent from products of its residuals, shrunk towards the average component.
 
     If two residuals share an effect, such as that of an item, the expected value of their product is the variance of the effect.
 
     Parameters
     ----------
-    products, n : float array (n_agents,)
+    product_sum, n_products : float array (n_agents,)
         Sums and numbers of the products of two residuals that share the effect.
     relative_variance : float array (n_agents,)
         Variance of the agent's residuals divided by the mean over all agents; NaN counts as 0.
@@ -427,15 +432,16 @@ def shrink_component(products: Floats, n: Floats, relative_variance: Floats, *, 
     Returns
     -------
     float array (n_agents,)
-        Components, at least 0: the mean of the agent's n corrected products and of 100 prior products. Each prior product is the
+        Components, at least 0: the mean of the agent's corrected products and of 100 prior products. Each prior product is the
         average component of all agents times the agent's relative variance. Without any product, the average component is
         `correction`, or 0 if that is negative.
     """
-    mean_product = float(products.sum() / max(n.sum(), 1))
+    mean_product = float(product_sum.sum() / max(n_products.sum(), 1))
     average_component = max(0.0, mean_product + correction)
-    corrected_sum = products + n * correction
+
+    corrected_sum = product_sum + n_products * correction
     prior_sum = _PRIOR_PRODUCTS * average_component * np.nan_to_num(relative_variance)
-    mean = (corrected_sum + prior_sum) / (n + _PRIOR_PRODUCTS)
+    mean = (corrected_sum + prior_sum) / (n_products + _PRIOR_PRODUCTS)
     return np.asarray(np.maximum(mean, 0.0))
 
 

@@ -149,7 +149,7 @@ def spearman(ability: Floats, reference: Floats, *, level: float = 0.95) -> Metr
     _check_correlation_inputs(ability, reference, level=level)
     rho = rank_correlation(ability, reference)
     variance = (1 + rho**2 / 2) / max(len(ability) - 3, 1)
-    return _add_fisher_interval(rho, variance, n=len(ability), level=level, method="Fisher z, Bonett-Wright")
+    return _add_fisher_interval(rho, variance, n_agents=len(ability), level=level, method="Fisher z, Bonett-Wright")
 
 
 @takes_array_likes
@@ -189,7 +189,7 @@ def kendall(ability: Floats, reference: Floats, *, level: float = 0.95) -> Metri
     _check_correlation_inputs(ability, reference, level=level)
     tau = float(kendalltau(ability, reference, variant="b").statistic)
     variance = 0.437 / max(len(ability) - 4, 1)
-    return _add_fisher_interval(tau, variance, n=len(ability), level=level, method="Fisher z, Fieller")
+    return _add_fisher_interval(tau, variance, n_agents=len(ability), level=level, method="Fisher z, Fieller")
 
 
 @takes_array_likes
@@ -243,17 +243,18 @@ def rmse(predicted: Floats, observed: Floats, *, level: float = 0.95) -> Metric:
     return Metric(float(np.sqrt(mean)), low, high, level, "normal, on squared errors of cells")
 
 
-def _add_fisher_interval(value: float, variance: float, *, n: int, level: float, method: str) -> Metric:
-    """Add an interval to a correlation, by Fisher's transform: tanh(atanh(value) ± z·√variance).
+def _add_fisher_interval(value: float, variance: float, *, n_agents: int, level: float, method: str) -> Metric:
+    """Add a confidence interval to a correlation by Fisher's transform: tanh(atanh(value) ± z·√variance).
 
+    value : correlation
     variance : variance of atanh(value)
-    n : number of agents
+    level : confidence level
     method : name of the formula of the variance
 
-    There is no interval for fewer than 5 agents, and for a correlation of ±1.
+    The bounds are NaN for fewer than 5 agents, and for a correlation of ±1.
     """
-    if n < _MIN_AGENTS_FISHER:
-        return Metric(value, np.nan, np.nan, level, f"none: {n} agents are too few")
+    if n_agents < _MIN_AGENTS_FISHER:
+        return Metric(value, np.nan, np.nan, level, f"none: {n_agents} agents are too few")
     if 1 - abs(value) < 1e-12:
         return Metric(value, np.nan, np.nan, level, "none: a perfect rank correlation gives none")
     margin = normal_quantile(level) * np.sqrt(variance)

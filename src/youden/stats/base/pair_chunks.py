@@ -35,8 +35,8 @@ def check_trials(*columns: Ids | Positions | Floats | Bools, answer: Floats) -> 
         )
 
 
-def check_positions(positions: Ids | Positions, n: int, *, noun: str) -> None:
-    """Check that the positions of agents or items are whole numbers from 0 to n − 1.
+def check_positions(positions: Ids | Positions, n_positions: int, *, noun: str) -> None:
+    """Check that the positions of agents or items are whole numbers from 0 to `n_positions` − 1.
 
     noun : "agent" or "item", for the message
 
@@ -47,10 +47,10 @@ def check_positions(positions: Ids | Positions, n: int, *, noun: str) -> None:
             f"The {noun}s of trials must be whole numbers: got {positions.dtype}. Pass their positions.",
             slug="trial-position",
         )
-    outside = positions[(positions < 0) | (positions >= n)]
+    outside = positions[(positions < 0) | (positions >= n_positions)]
     if len(outside):
         raise StatisticsError(
-            f"There are {n} {noun}s: got the position {outside[0]}. Pass positions from 0 to {n - 1}.",
+            f"There are {n_positions} {noun}s: got the position {outside[0]}. Pass positions from 0 to {n_positions - 1}.",
             slug="trial-position",
         )
 
@@ -258,7 +258,9 @@ def sum_by_pair(pair: Positions, column: Floats | Bools, n_agents: int) -> Float
 
 
 def compute_residuals(first: Ids, second: Ids, group: Ids, answer: Floats, *, ability: Floats) -> Floats:
-    """Compute the residuals of answers from the additive model, given abilities that are mean answers.
+    """Compute the residuals of answers from the additive model, answer ≈ both agents' effects + the effect of the group.
+
+    The effects of the agents follow from their abilities, which are mean answers.
 
     Parameters
     ----------
@@ -282,11 +284,13 @@ def compute_residuals(first: Ids, second: Ids, group: Ids, answer: Floats, *, ab
     that have an estimate. For K = 2, the factor is 1.
     """
     K = int((~np.isnan(ability)).sum())
-    effect = np.nan_to_num((K - 1) / max(K - 2, 1) * (ability - np.nanmean(ability)))
-    without_agents = answer - effect[first] - effect[second]
+    factor = (K - 1) / max(K - 2, 1)
+    agent_effect = np.nan_to_num(factor * (ability - np.nanmean(ability)))
+    answer_without_agents = answer - agent_effect[first] - agent_effect[second]
+
     group_size = np.maximum(np.bincount(group), 1)
-    group_mean = np.bincount(group, without_agents) / group_size
-    return np.asarray(without_agents - group_mean[group])
+    group_effect = np.bincount(group, answer_without_agents) / group_size
+    return np.asarray(answer_without_agents - group_effect[group])
 
 
 _RIDGE = 1e-10

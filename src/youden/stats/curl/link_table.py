@@ -92,9 +92,9 @@ class SampledCurl:
 
         Notes
         -----
-        Let x be the estimated q quantile, and e the standard error of the estimated share of rectangles with a curl of at most x
-        (see `ecdf`). The standard error of x is half the difference between the quantiles of the probabilities q + e and
-        q − e. It is 0 if these quantiles are equal, for example because scores have few different values.
+        The share of rectangles whose curl is at most the estimated quantile has a standard error e (see `ecdf`). The standard
+        error of the quantile is half the difference between the quantiles of the probabilities q + e and q − e. It is 0 if these
+        quantiles are equal, for example because scores have few different values.
 
         References
         ----------
@@ -242,9 +242,9 @@ class LinkCurls(NamedTuple):
         Returns
         -------
         tuple of CurlCurve
-            One curve per link: its name, the values of the curl, the share of rectangles with at most this curl, the
-            standard errors of the shares, and the standard deviation of the transformed scores. The standard errors are 0
-            if all rectangles were used, instead of a sample.
+            One curve per link. It has the name of the link, the values of the curl, and the share of rectangles with at most
+            each value. It also has the standard errors of the shares, which are 0 if all rectangles were used instead of a
+            sample, and the standard deviation of the transformed scores.
         """
         curves = []
         for name, measurement in self.measurement_by_link.items():
@@ -358,14 +358,14 @@ def _compute_additive_residuals(index: CellIndex, value: Floats) -> Floats:
 def _summarize_link(measurement: _LinkMeasurement, index: CellIndex) -> LinkFacts:
     """Summarize how additive the scores are after their transformation by one link function.
 
-    The curl of a rectangle of two agents i, k and two items j, m is |s_ij − s_kj − s_im + s_km| with the transformed scores s; it
-    is 0 if s = ability − difficulty for all of them. R² is the coefficient of determination of the fit s ≈ ability − difficulty.
+    Additive scores are ability − difficulty. The curl of a rectangle (two agents i, k and two items j, m) measures the deviation
+    from this: it is |s_ij − s_kj − s_im + s_km|, with the transformed scores s. R² is that of the additive least-squares fit.
 
     measurement : transformed scores, with their curl and standard deviation
     index : cells of the scores
 
-    Returns the median and the 95th percentile of the curl, raw and divided by the standard deviation of the scores, with standard
-    errors if rectangles were sampled, and R².
+    Returns the median and the 95th percentile of the curl, raw and divided by the standard deviation of the scores; their
+    standard errors, if rectangles were sampled; and R².
     """
     quantiles = measurement.curl.quantiles((0.5, 0.95))
     median, p95 = quantiles.value.tolist()

@@ -96,15 +96,17 @@ class _SortedDifferences:
         return self._make_bound(distance).n_within
 
     def _make_bound(self, distance: int) -> _Bound:
-        """Make a bound of `distance` steps, at least 0, and count the distances between two differences that it includes.
+        """Make a bound, and count the distances between two differences of a pair of rows that do not exceed it.
 
-        Differences are sorted. The later differences within the bound therefore follow each difference directly. With the
-        differences 0, 2 and 5 and the bound 3, one difference follows 0, one follows 2, and none follows 5: 2 distances.
+        For example, of the differences 0, 2 and 5, the bound 3 includes two distances: from 0 to 2, and from 2 to 5.
+
+        distance : the bound, in steps of the grid, at least 0
         """
         largest_within = self.sorted_differences + distance
         first_index_beyond = self.sorted_differences.searchsorted(largest_within, side="right")
 
-        # first_index_beyond_i − i − 1 differences follow difference i, counted from 0; Σ (i + 1) = n(n + 1)/2 needs no array
+        # The differences within the bound of difference i have the indices i + 1 to first_index_beyond[i] − 1. Their number is
+        # first_index_beyond[i] − (i + 1), and Σ (i + 1) over n differences is n(n + 1)/2.
         n = len(first_index_beyond)
         n_within = int(first_index_beyond.sum()) - n * (n + 1) // 2
         return _Bound(distance, n_within, first_index_beyond)
@@ -113,31 +115,31 @@ class _SortedDifferences:
         """List the distances above the bound `low` and up to the bound `high`, or only every `step`-th of them.
 
         A distance is a later minus an earlier difference of the same pair of rows. For example, the differences 0, 2 and 5 have
-        the distances 2, 5 and 3: two from the difference 0, and one from the difference 2. In this order, the distances between
-        the bounds are numbered from 0. Those with the numbers step // 2, step // 2 + step, and so on are listed.
+        the distances 2 and 5 from the difference 0, and 3 from the difference 2. The distances between the bounds are numbered
+        in this order, from 0. Those with the numbers step // 2, step // 2 + step, and so on are listed.
 
         Returns an int64 array (n_listed,), in steps of the grid, not sorted.
         """
-        # number of distances between the bounds of each earlier difference, and number of the first one of them
+        # for each earlier difference: how many of its distances are between the bounds, and the number of the first of them
         n_by_earlier = high.first_index_beyond - low.first_index_beyond
         first_number = np.cumsum(n_by_earlier)
         first_number -= n_by_earlier
 
-        # earlier and later difference of each listed distance; the later ones are consecutive
+        # for each listed distance: the earlier difference, and the later one; later differences between the bounds are adjacent
         listed_number = np.arange(step // 2, n_by_earlier.sum(), step)
         earlier_index = first_number.searchsorted(listed_number, side="right") - 1
-        position = listed_number - first_number[earlier_index]
-        later_index = low.first_index_beyond[earlier_index] + position
+        number_of_earlier = listed_number - first_number[earlier_index]
+        later_index = low.first_index_beyond[earlier_index] + number_of_earlier
         distances: Positions = self.sorted_differences[later_index] - self.sorted_differences[earlier_index]
         return distances
 
     def find_order_statistic(self, rank: int) -> float:
-        """Find the distance between two differences of a pair of rows, the curl of a rectangle, that has a given rank.
+        """Find the `rank`-th smallest distance between two differences of a pair of rows; rank 1 is the smallest.
 
-        Rank 1 is the smallest of all distances. The distance to find is above a lower bound and at most an upper bound. Both are
-        narrowed until few distances are left between them. These distances are listed, and the one of the rank is selected.
+        A lower and an upper bound of the distance are narrowed until few distances are left between them. These distances are
+        listed, and the one with the given rank is selected.
 
-        Returns the distance in the unit of the scores.
+        Returns the distance, the curl of a rectangle, in the unit of the scores.
         """
         # the first bounds: no distance is at most −1, and all distances are at most max_distance
         low = _Bound(distance=-1, n_within=0, first_index_beyond=self._index_of_next)
@@ -155,10 +157,11 @@ class _SortedDifferences:
         return n_steps * self.step_size
 
     def _narrow_bounds(self, low: _Bound, high: _Bound, *, rank: int) -> tuple[_Bound, _Bound]:
-        """Narrow two bounds that enclose the `rank`-th smallest distance, by two estimated bounds and by their midpoint.
+        """Narrow two bounds that enclose the `rank`-th smallest distance.
 
-        A distance with fewer than `rank` distances up to it becomes the new lower bound; another one becomes the new upper bound.
-        The search stops early if at most `_MAX_LISTED` distances are left between the bounds.
+        Three distances are tried: two estimated bounds, and the midpoint of the old bounds. If fewer than `rank` distances are at
+        most as large as the tried one, it becomes the new lower bound; otherwise, it becomes the new upper bound. The search
+        stops early if at most `_MAX_LISTED` distances are left between the bounds.
 
         Returns the new lower and the new upper bound.
         """
@@ -176,7 +179,7 @@ class _SortedDifferences:
         return low, high
 
     def _estimate_bounds(self, low: _Bound, high: _Bound, *, rank: int) -> tuple[int, int]:
-        """Estimate closer bounds of the distance of the given rank, from a sample of the distances between two bounds.
+        """Estimate closer bounds of the `rank`-th smallest distance, from a sample of the distances between two bounds.
 
         rank : rank among all distances, 1 for the smallest
 
@@ -297,10 +300,10 @@ def curl_ecdf(matrix: Floats, x: ArrayLike) -> Floats:
 def _check_and_sort_differences(matrix: Floats) -> _SortedDifferences:
     """Check a matrix of scores, and sort the score differences of each pair of rows.
 
-    matrix : float array (n_agents, n_items), NaN for unobserved cells; the shorter side becomes the rows
+    A difference is the score of one row minus the score of the other row in the same column. The distance between the differences
+    in two columns is the curl of the rectangle of these rows and columns.
 
-    Rows i and k have the difference s_ij − s_kj in column j. The curl of their rectangle with the columns j and m is the
-    distance between two of these differences, |(s_ij − s_kj) − (s_im − s_km)|.
+    matrix : float array (n_agents, n_items), NaN for unobserved cells; the shorter side becomes the rows
 
     Raises StatisticsError [curl-infinite], [curl-no-rectangles], [curl-too-large], [scores-numeric] or [scores-shape].
     """

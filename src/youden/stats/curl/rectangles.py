@@ -171,10 +171,10 @@ def sample_rectangles(
 def _select_shared_columns_in_chunks(
     row_pairs: _RowPairs, sampled_pairs: Positions, column_ranks: Positions
 ) -> Positions:
-    """Select the two columns of each sampled rectangle, a limited number of pairs of rows at a time to save memory.
+    """Find the two columns of each sampled rectangle from their ranks, in chunks of pairs of rows to save memory.
 
-    A rectangle consists of a pair of rows and of two of the columns that were observed in both rows. A column is given by its
-    rank among these shared columns, from left to right.
+    A rectangle consists of a pair of rows and of two of their shared columns, which were observed in both rows. The rank of a
+    column is its position among the shared columns, from left to right.
 
     sampled_pairs : int64 array (n_pairs,), ascending positions in `row_pairs`, possibly repeated
     column_ranks : int64 array (2, n_pairs, n_per_pair), ranks from 0 of the first and of the second column of each rectangle
@@ -184,8 +184,8 @@ def _select_shared_columns_in_chunks(
     n_columns = row_pairs.rows.shape[1]
     n_pairs_per_chunk = max(1, _SAMPLED_CELLS_PER_CHUNK // n_columns)
 
-    # A chunk contains up to n_pairs_per_chunk distinct pairs with all their samples. `np.split` needs the starts of the second
-    # and later chunks.
+    # A chunk contains up to n_pairs_per_chunk distinct pairs with all their rectangles. `np.split` needs the index at which each
+    # chunk starts, except for the first chunk.
     _, first_sample_of_pair = np.unique(sampled_pairs, return_index=True)
     chunk_starts = first_sample_of_pair[n_pairs_per_chunk::n_pairs_per_chunk]
     pair_chunks = np.split(sampled_pairs, chunk_starts)
@@ -198,9 +198,9 @@ def _select_shared_columns_in_chunks(
 
 
 def _select_shared_columns(row_pairs: _RowPairs, sampled_pairs: Positions, column_ranks: Positions) -> Positions:
-    """Select columns by their ranks among the columns in which both rows of a pair were observed.
+    """Find columns by their ranks among the shared columns of a pair of rows, in which both rows were observed.
 
-    For example, rank 0 selects the leftmost column that the two rows share.
+    For example, rank 0 is the leftmost shared column.
 
     sampled_pairs : int64 array (n_pairs,), ascending positions in `row_pairs`, possibly repeated
     column_ranks : int64 array (2, n_pairs, n_per_pair), ranks from 0 of the first and of the second column of each rectangle
@@ -216,7 +216,7 @@ def _select_shared_columns(row_pairs: _RowPairs, sampled_pairs: Positions, colum
     n_shared = row_pairs.n_shared[distinct_pairs]
     start_of_pair = np.cumsum(n_shared) - n_shared
 
-    # a column is in this list at the start of its pair plus its rank; the start is the same for all rectangles of a pair
+    # the index of a column in this list is the start of its pair plus its rank
     start_of_sample = start_of_pair[index_of_pair][:, None]  # (n_pairs, 1)
     index_in_list = start_of_sample + column_ranks
     return np.asarray(shared_columns[index_in_list])

@@ -254,7 +254,7 @@ def _correlate_overall(a: Floats, b: Floats, has_both: Bools, *, level: float) -
 
 
 def _correlate_without_each_group(value_a: Floats, value_b: Floats, item: Positions) -> Floats:
-    """Compute the correlations of a jackknife: Spearman's ρ of two sets of values, with one group of items left out each time.
+    """Compute Spearman's ρ of two sets of values repeatedly, each time without the cells of one group of items (jackknife).
 
     The items are assigned in turn to at most `_MAX_JACKKNIFE_GROUPS` groups. With few items, each item is a group.
 

@@ -156,8 +156,8 @@ def curved_relation(
     full_design = np.column_stack([fixed, is_in_trial])
     coefficients, *_ = np.linalg.lstsq(full_design, answer, rcond=None)
     residual = answer - full_design @ coefficients
-    noise_ratio = _compute_noise_ratio(residual, is_in_trial)
-    shifts = [_estimate_agent_shift(design, agent, float(noise_ratio[agent])) for agent in range(n_agents)]
+    relative_variance = _compute_relative_variance(residual, is_in_trial)
+    shifts = [_estimate_agent_shift(design, agent, float(relative_variance[agent])) for agent in range(n_agents)]
     shift, std_error, df = np.array(shifts).T
 
     # standard errors are at least √(3.54·h)/n, for effects that no trial has shown
@@ -221,8 +221,8 @@ def parabola_r2(ability: Floats, has_label: Floats) -> float:
 def _make_adjusted_design(fixed: Floats, is_in_trial: Floats, answer: Floats) -> _AdjustedDesign:
     """Remove the fixed part of a model from trials, and compute the matrices from which the effects of agents are estimated.
 
-    The columns of the agents and the answers are regressed on the columns of the fixed part, such as the intercept. Their
-    residuals do not depend on the coefficients of the fixed part.
+    The answers, and the columns that mark the agents of each trial, are regressed on the columns of the fixed part, such as the
+    intercept. The residuals of these regressions do not depend on the coefficients of the fixed part.
 
     fixed : float array (n_trials, n_columns), columns of the fixed part, which may be collinear
     is_in_trial : float array (n_trials, n_agents), 1 for the two agents of a trial
@@ -247,10 +247,10 @@ def _make_adjusted_design(fixed: Floats, is_in_trial: Floats, answer: Floats) ->
 def _compute_label_statistics(
     design: _AdjustedDesign, ability: Floats, ability_variance: Floats, variance_ratio: float
 ) -> tuple[Floats, Floats, Floats]:
-    """Compute the statistics of a test of whether a label, such as "has long responses", affects the answers of a judge.
+    """Compute the statistics from which the effect of any label of agents on a judge's answers is estimated and tested.
 
-    The test is a score test in a regression of the answers on the label and on a parabola in the abilities. A label f is an
-    array (n_agents,) with 1 for agents that have it and 0 for others. Its estimated effect is f'score / f'information·f.
+    A label, such as "has long responses", is an array f (n_agents,) with 1 for agents that have it and 0 for others. Its
+    estimated effect is f'score / f'information·f. The regression also contains a parabola in the abilities of the agents.
 
     design : products of agent columns with each other and with answers, summed over trials, without the fixed part of the model
     ability, ability_variance : float arrays (n_agents,), standardized abilities and the variances of their errors
@@ -278,18 +278,19 @@ def _compute_label_statistics(
 
 
 def _make_parabola_removal_matrix(ability: Floats, ability_variance: Floats, information: Floats) -> Floats:
-    """Make the matrix that subtracts the best-fitting parabola in the abilities from a score vector of agents.
+    """Make the matrix that removes a parabola in the abilities from a score vector of agents.
 
-    The score vector is the derivative of the log-likelihood by the effects of the agents, and M its information matrix. The
-    regression on the columns X, ability and squared ability, leaves (I − MX(X'MX − E)⁻¹X')·score. Abilities with errors would
-    give too flat a parabola. The part E of the moments X'MX that is due to errors is therefore subtracted, in those directions
-    in which it is at most the share `_MAX_ERROR_SHARE`.
+    The parabola is the best prediction of the score vector from the abilities and their squares. Errors of the abilities would
+    make it too flat. Their contribution to the moments of the abilities is therefore subtracted, except where it is larger than
+    the share `_MAX_ERROR_SHARE` of a moment.
 
     ability, ability_variance : float arrays (n_agents,), abilities and the variances of their errors
-    information : float array (n_agents, n_agents), information matrix M
+    information : float array (n_agents, n_agents), information matrix of the score vector
 
     Returns a float array (n_agents, n_agents), by which a score vector is multiplied from the left.
     """
+    # With the information matrix M, the columns X (ability and squared ability) and the part E of X'MX that is due to errors,
+    # the result is I − MX(X'MX − E)⁻¹X'.
     powers, error_moments = _estimate_first_two_powers(ability, ability_variance, weight=np.diag(information))
 
     # linear combinations of ability and squared ability, as columns, for which X'MX becomes the identity matrix
@@ -310,25 +311,24 @@ def _make_parabola_removal_matrix(ability: Floats, ability_variance: Floats, inf
 
 
 def _estimate_first_two_powers(x: Floats, x_variance: Floats, *, weight: Floats) -> tuple[Floats, Floats]:
-    """Estimate x and x² without bias from observed values with normal errors, and the second moments of the estimates' errors.
+    """Estimate true values and their squares without bias, from observed values x with normal errors.
 
-    A second moment of two estimates is the sum over agents of weight × their product. It exceeds that of the true values by the
-    second moment of the errors.
+    For example, the square of an observed value is too large by the variance of its error.
 
     x, x_variance : float arrays (n_agents,), observed values and the variances of their errors
-    weight : float array (n_agents,), weights of the agents in the moments
+    weight : float array (n_agents,), weights of the agents
 
-    Returns the estimates of x and x² as columns, float array (n_agents, 2), and the second moments of their errors, float
-    array (2, 2).
+    Returns the estimates of the values and of the squares as columns, float array (n_agents, 2), and the weighted sums over
+    agents of the products of the errors of both estimates, float array (2, 2).
     """
-    # Unbiased estimates of the powers 0 to 4 of the true x are Hermite polynomials of the observed x. Their recursion is
+    # Unbiased estimates of the powers 0 to 4 of the true value are Hermite polynomials of the observed x, with the recursion
     # power_(m+1) = x·power_m − m·variance·power_(m−1).
     powers = [np.ones_like(x), x]
     for exponent in (1, 2, 3):
         next_power = x * powers[exponent] - exponent * x_variance * powers[exponent - 1]
         powers.append(next_power)
 
-    # product of two estimates = estimate of the product + product of their errors, on average
+    # on average, the product of two estimates is the estimate of the product plus the product of their errors
     error_moments = np.empty((2, 2))
     for i in (1, 2):
         for k in (1, 2):
@@ -337,8 +337,8 @@ def _estimate_first_two_powers(x: Floats, x_variance: Floats, *, weight: Floats)
     return np.column_stack([powers[1], powers[2]]), error_moments
 
 
-def _compute_noise_ratio(residual: Floats, is_in_trial: Floats) -> Floats:
-    """Compute the mean squared residual of each agent's trials divided by that of all trials, but at least 1.
+def _compute_relative_variance(residual: Floats, is_in_trial: Floats) -> Floats:
+    """Compute the mean squared residual of each agent's trials, divided by that of all trials. The result is at least 1.
 
     residual : float array (n_trials,), residual of each trial
     is_in_trial : float array (n_trials, n_agents), 1 for the two agents of a trial
@@ -356,15 +356,17 @@ def _compute_noise_ratio(residual: Floats, is_in_trial: Floats) -> Floats:
 
 
 def _fit_variance_ratio(design: _AdjustedDesign) -> tuple[float, float]:
-    """Estimate the variance τ² of random effects of agents by restricted maximum likelihood (REML) on a grid.
+    """Estimate the variance of random effects of agents, relative to the variance of a trial.
 
-    The unknown is the ratio r = τ²/σ², with σ² the variance of a trial. Let λ be the eigenvalues of the products of the agent
-    columns, and v the products of the answers with the eigenvectors. The restricted log-likelihood, with σ² = S/df, is
-    −½(df·log S + Σ log(1 + rλ)), where S = squares − Σ r·v²/(1 + rλ).
+    The method is restricted maximum likelihood (REML) on a grid of ratios of both variances.
 
-    Returns the ratio r and the variance σ².
+    design : cross products of the agents' columns and the answers, without the fixed part of the model
+
+    Returns the ratio, and the variance of a trial.
     """
-    # in the basis of the eigenvectors, the effects of agents are independent
+    # In the basis of the eigenvectors, the effects of agents are independent. With the ratio r, the eigenvalues λ and the
+    # products v of the answers with the eigenvectors, the restricted log-likelihood is −½(df·log S + Σ log(1 + rλ)), with
+    # S = squares − Σ r·v²/(1 + rλ). The variance of a trial is S/df.
     eigenvalues, eigenvectors = np.linalg.eigh(design.agent_products)
     eigenvalues = np.maximum(eigenvalues, 0)
     products = eigenvectors.T @ design.answer_products
@@ -381,14 +383,14 @@ def _fit_variance_ratio(design: _AdjustedDesign) -> tuple[float, float]:
     return float(_VARIANCE_RATIOS[best, 0]), trial_variance
 
 
-def _estimate_agent_shift(design: _AdjustedDesign, agent: int, noise_ratio: float) -> tuple[float, float, float]:
+def _estimate_agent_shift(design: _AdjustedDesign, agent: int, relative_variance: float) -> tuple[float, float, float]:
     """Estimate how much the answers about one agent deviate from the curve that relates the two judges.
 
     The agent has a fixed effect, its shift. The other agents have random effects, with the variance τ².
 
     design : cross products of the agents' columns and the answers, from which the curve was removed
     agent : position of the agent
-    noise_ratio : variance of the agent's trials divided by that of all trials
+    relative_variance : variance of the agent's trials divided by that of all trials
 
     Returns the shift, its standard error and its degrees of freedom; all are NaN if the shift is not determined.
     """
@@ -423,7 +425,7 @@ def _estimate_agent_shift(design: _AdjustedDesign, agent: int, noise_ratio: floa
 
     # The sampling variance of the shift, plus τ² = ratio·variance, because shifts are tested against differences between
     # agents.
-    std_error = float(np.sqrt(variance * noise_ratio / information + variance * ratio))
+    std_error = float(np.sqrt(variance * relative_variance / information + variance * ratio))
     n_others = len(others_with_answers)
     df = min(n_others, without_agent.df) if ratio > 0 else without_agent.df
     return shift, std_error, float(df)

@@ -80,11 +80,10 @@ class ItemTotals:
 
         Notes
         -----
-        The residual of a trial is its answer minus the mean. Residuals are summed for each item, and U is the sum of the
-        squares of these sums. R is the sum of the squared residuals of all trials. With the total weight N of the trials and
-        G items, the variance is max(U − (m − 1)·R, R)/N² · G/(G − 1). m is the number of items of a trial, 1 for paired and 2
-        for independent trials. For m = 2, U contains the squared residual of each trial twice, once for either item, so that
-        R is subtracted (dyadic cluster-robust variance).
+        The residual of a trial is its answer minus the mean. U is the sum over items of the squared sum of their residuals, and R
+        the sum of all squared residuals. With the total weight N of the trials, G items, and m items per trial (1 for paired
+        trials, 2 for independent ones), the variance is max(U − (m − 1)·R, R)/N² · G/(G − 1). For m = 2, U contains each squared
+        residual twice, once for either item, so that R is subtracted (dyadic cluster-robust variance).
 
         References
         ----------
@@ -94,8 +93,8 @@ class ItemTotals:
             return math.nan
         residual_squares = max(self.square_sum - self.weight * self.mean**2, 0.0)  # R
         residual_sum_by_item = self.item_sum - self.item_weight * self.mean
-        sum_of_squared_sums = float((residual_sum_by_item**2).sum())  # U
-        clustered_squares = sum_of_squared_sums - (self._items_per_trial - 1) * residual_squares
+        squares_of_item_sums = float((residual_sum_by_item**2).sum())  # U
+        clustered_squares = squares_of_item_sums - (self._items_per_trial - 1) * residual_squares
         squares = max(clustered_squares, residual_squares)  # at least those without clustering
 
         n_items = max(self.n_clusters, 2)  # with a single item, the correction is not defined
@@ -130,18 +129,18 @@ def clustered_proportion(answers: ItemTotals, *, level: float = 0.95) -> Proport
     209–212.
     """
     check_level(level)
-    n = answers.weight  # the number of trials, because each has the weight 1
-    if not n:
+    n_trials = answers.weight  # the number of trials, because each has the weight 1
+    if not n_trials:
         return proportion(0, 0, level=level)
     p = min(max(answers.mean, 0.0), 1.0)
     binomial_variance = p * (1 - p)
     is_paired = answers._items_per_trial == 1
     if binomial_variance > 0 and answers.variance > ROUNDING**2:
-        n_effective = min(n, binomial_variance / answers.variance)
+        n_effective = min(n_trials, binomial_variance / answers.variance)
     elif is_paired:
-        n_effective = float(min(n, answers.n_clusters))
+        n_effective = float(min(n_trials, answers.n_clusters))
     else:
-        n_effective = float(n)
+        n_effective = float(n_trials)
 
     # allow for the estimated variance by Student's t instead of the normal quantile z
     p_upper = (1 + level) / 2

@@ -168,11 +168,11 @@ class JudgeShift:
         return math.hypot(unseen_members, unseen_others)
 
     def _bound_unseen_shift(self, is_in_group: Bools, level: float) -> float:
-        """Compute how large a shift of a group of agents may be that its trials have not shown.
+        """Compute an upper bound of the shift of a group of agents that its trials may have missed.
 
-        The judges may differ only in rare events, of which the n trials of the group contain none. The bound is the largest share
-        of trials with an event that is compatible with this, 1 − alpha^(1/n) with alpha = (1 − level)/2, times the typical
-        difference of the judges' answers in an event.
+        A shift can be missed if the judges differ only in rare trials, of which the group's n trials contain none. If this has a
+        probability of alpha = (1 − level)/2, the share of such trials is 1 − alpha^(1/n). The bound is this share, times the
+        typical difference of the judges' answers in such a trial.
 
         is_in_group : bool array (n_compared,)
         level : confidence level
@@ -201,16 +201,15 @@ def _compute_reliability(effect: Floats, sampling_variance: Floats) -> float:
 def _fit_effects(
     first: Ids, second: Ids, answer: Floats, n_agents: int, *, covariate: Floats | None = None
 ) -> tuple[Floats, Floats]:
-    """Fit answer ≈ a_first + a_second (+ β·covariate) by least squares, with the minimum-norm solution.
+    """Fit answers to trials by the sum of the effects of both agents and, optionally, a covariate times a coefficient β.
 
-    An answer states whether two responses have the same source. An agent whose responses are easy to recognize raises the answers
-    to all its trials, so that the effects a of both agents add up.
+    The fit is the least-squares solution of minimum norm.
 
     first, second : int arrays (n_trials,), agents of each trial
     answer, covariate : float arrays (n_trials,)
 
-    Returns the coefficients, float array (n_coefficients,), and the pseudo-inverse of the normal matrix, float array
-    (n_coefficients, n_coefficients). The coefficients are those of the agents and, with a covariate, β.
+    Returns the coefficients, float array (n_coefficients,): the effects of the agents and, with a covariate, β. Also returns the
+    pseudo-inverse of the normal matrix, float array (n_coefficients, n_coefficients).
     """
     # normal matrix: number of trials of each pair, and of each agent on the diagonal
     n_ordered = np.zeros((n_agents, n_agents))

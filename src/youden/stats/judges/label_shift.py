@@ -173,13 +173,13 @@ def _invert_permutation_test(
 ) -> tuple[float, float, float]:
     """Compute the confidence bounds of an effect c, and the p-value of c = 0, by inverting a permutation test.
 
-    A value of c is tested by comparing the observed labels with permuted ones. A permutation is extreme at c if its test
-    statistic is at least as large as the observed one. The value is excluded if few permutations are extreme. A permutation with
-    a threshold is extreme for c ≥ threshold in the test for the lower bound, and for c ≤ threshold in that for the upper bound.
+    The test excludes a value of c if few permutations of the labels are extreme, that is, have a test statistic at least as large
+    as that of the observed labels. In the test for the lower bound, a permutation is extreme for all c at or above its threshold;
+    in the test for the upper bound, for all c at or below its threshold.
 
     thresholds : float array (n_thresholds,), thresholds of the permutations that have one, ascending
     n_permutations : number of all permutations
-    n_always_extreme : number of permutations without a threshold, which are extreme at every c
+    n_always_extreme : number of permutations without a threshold, which are extreme for every c
     level : confidence level
 
     Returns the lower bound, the upper bound and the two-sided p-value. Bounds are ∓∞ if no value can be excluded.

@@ -82,28 +82,31 @@ def _assign_quantile_classes(values: Floats, n_classes: int) -> Positions:
 def _compute_adjusted_r2(answer: Floats, weight: Floats, group: Positions, paired: Bools) -> float:
     """Compute the adjusted R² of predicting each answer by the weighted mean answer of its group of trials.
 
-    The adjustment allows for the number of groups: each group mean that is fitted costs one degree of freedom. The result is at
-    most the partial R², the share of the variance within trial types that group means explain in addition to the trial types.
+    R² is adjusted for the number of group means that are fitted. The result is at most the adjusted partial R²: the share of the
+    variance within trial types that groups explain, if groups and trial types have additive effects.
 
     answer : float array (n_trials,)
     weight : float array (n_trials,), weights of the trials, with sum 1
     group : int64 array (n_trials,), number of the group of each trial, such as trials with similar lengths of the texts
     paired : bool array (n_trials,), trial type
     """
+    # deviations of the answers from means, and of the trial type (1 for paired) from its mean in the group
     is_paired = paired.astype(np.float64)
     from_group_mean = answer - _average_by_group(answer, weight, group)
     from_type_mean = answer - _average_by_group(answer, weight, paired.astype(np.int64))
     type_from_group_mean = is_paired - _average_by_group(is_paired, weight, group)
 
-    # weighted sums of squares: around the overall mean, within groups, within trial types, and within both (additive model)
+    # weighted sums of squares: around the overall mean, within groups, and within trial types
     total_squares = float(weight @ (answer - weight @ answer) ** 2)
     group_squares = float(weight @ from_group_mean**2)
     type_squares = float(weight @ from_type_mean**2)
+    if type_squares < _TINY:  # answers differ only between the trial types
+        return 0.0
+
+    # residual squares of the additive model of groups and trial types: a regression within groups on the trial type
     product = float(weight @ (type_from_group_mean * from_group_mean))
     explained_by_type = product**2 / max(float(weight @ type_from_group_mean**2), _TINY)
     additive_squares = max(group_squares - explained_by_type, 0.0)
-    if type_squares < _TINY:  # answers differ only between the trial types
-        return 0.0
 
     # degrees of freedom, with the effective number 1/Σw² of trials
     n_effective = 1 / float((weight**2).sum())

@@ -92,9 +92,9 @@ def estimate_rank_agreement(shift: JudgeShift, *, rng: np.random.Generator, n_dr
 def _draw_effects(shift: JudgeShift, scaled_a: Floats, *, rng: np.random.Generator, n_draws: int) -> Floats:
     """Draw the true effects of the agents under judge B from their posterior distribution.
 
-    The model is b = c₀ + c₁·x + Σ_d δ_d·v_d, with the true effects b of the agents under judge B, the scaled effects x under
-    judge A, and vectors v that are orthogonal to the constant and to x. All lines c₀ + c₁·x are equally likely a priori.
-    The deviations δ from the line are normally distributed around 0, with variances that `_draw_prior_variances` draws.
+    The true effects are modelled as a line in the effects under judge A, plus deviations from the line in several orthogonal
+    directions. All lines are equally likely a priori. The deviations have normal priors around 0, whose variances are drawn by
+    `_draw_prior_variances`.
 
     shift : estimated effects of the agents under both judges, with the covariance of those under judge B
     scaled_a : float array (n_agents,), effects under judge A minus their mean, scaled to a sum of squares of 1
@@ -102,12 +102,12 @@ def _draw_effects(shift: JudgeShift, scaled_a: Floats, *, rng: np.random.Generat
 
     Returns a float array (n_draws, n_agents), effects up to a constant, which does not change ranks.
     """
-    # estimates of the slope c₁ and of the deviations δ: projections on the orthonormal vectors x and v, the columns of `basis`
+    # estimates of the slope and of the deviations: projections on the orthonormal vectors `scaled_a` and the columns of `basis`
     slope = float(scaled_a @ shift.effect_b)
     basis = _make_nonlinear_basis(shift.covariance, scaled_a)
     deviation = basis.T @ shift.effect_b
 
-    # sampling variance vᵀ·covariance·v of each deviation; rounding may make it negative
+    # sampling variance vᵀ·covariance·v of the deviation in each direction v; rounding may make it negative
     sampling_variance = (basis * (shift.covariance @ basis)).sum(axis=0).clip(0) + 1e-12
     prior_variance = _draw_prior_variances(deviation, sampling_variance, slope, rng=rng, n_draws=n_draws)
 
@@ -128,11 +128,11 @@ def _draw_effects(shift: JudgeShift, scaled_a: Floats, *, rng: np.random.Generat
 def _draw_prior_variances(
     deviation: Floats, sampling_variance: Floats, slope: float, *, rng: np.random.Generator, n_draws: int
 ) -> Floats:
-    """Draw the prior variances of deviations from a line from their posterior distribution, given the observed deviations.
+    """Draw the variances of the priors of deviations from a line, given the observed deviations.
 
-    The true deviations δ of effects from the line have the prior N(0, τ²). Only the last one, the coefficient of a quadratic
-    curve, has the prior N(0, τ² + (κ·slope)²), so that a curved relation is likely if the line is steep. The observed
-    deviations are δ plus sampling errors. τ and κ are unknown, and are drawn from a grid of values with equal priors.
+    The true deviations have the prior N(0, τ²), except for the last one, the coefficient of a quadratic curve. Its prior is
+    N(0, τ² + (κ·slope)²), so that a curved relation is likely if the line is steep. τ and κ are unknown. They are drawn from a
+    grid of values, with probabilities proportional to the likelihood of the observed deviations.
 
     deviation : float array (n_vectors,), observed deviations in an orthonormal basis; the last is the quadratic one
     sampling_variance : float array (n_vectors,), sampling variances of the deviations
@@ -151,7 +151,7 @@ def _draw_prior_variances(
     quadratic_log_density = _compute_log_density(deviation[-1], sampling_variance[-1] + quadratic_prior_variance)
     log_likelihood = log_densities.sum(axis=1, keepdims=True) + quadratic_log_density
 
-    # draw points of the grid with probabilities proportional to their likelihood
+    # draw points of the grid
     likelihood = np.exp(log_likelihood - log_likelihood.max()).ravel()
     flat_index = rng.choice(likelihood.size, n_draws, p=likelihood / likelihood.sum())
     tau_index, quadratic_index = np.unravel_index(flat_index, log_likelihood.shape)
@@ -161,18 +161,18 @@ def _draw_prior_variances(
 
 
 def _make_nonlinear_basis(covariance: Floats, x: Floats) -> Floats:
-    """Make directions in which the effects of agents under judge B can deviate from a linear function of those under judge A.
+    """Make an orthonormal basis of the deviations of effects under judge B from a linear function of the effects under judge A.
 
-    The directions are orthonormal vectors (n_agents,), with three properties:
+    The vectors of the basis have the length n_agents, and three properties:
 
     - They are orthogonal to a constant and to x, the scaled effects under judge A.
     - The last one is quadratic in x. It is 0 for 3 agents, and if x has only two distinct values, so that x² is linear in x.
-    - The sampling errors of the effects in the other directions are uncorrelated.
+    - The sampling errors of the effects along the other vectors are uncorrelated.
 
     covariance : float array (n_agents, n_agents), covariance of the sampling errors of the effects under judge B
     x : float array (n_agents,), effects under judge A minus their mean, scaled to a sum of squares of 1
 
-    Returns the directions as columns, float array (n_agents, n_vectors).
+    Returns the vectors as columns, float array (n_agents, n_vectors).
     """
     # orthonormal columns: the linear functions of x, and the part of x² that is orthogonal to them
     n_agents = len(x)
@@ -181,11 +181,11 @@ def _make_nonlinear_basis(covariance: Floats, x: Floats) -> Floats:
     if n_agents > 3:
         linear_part = linear @ (linear.T @ x**2)
         quadratic = _scale_to_length_1(x**2 - linear_part)
-    known_directions = np.column_stack([linear, quadratic]) if quadratic.any() else linear
+    known_vectors = np.column_stack([linear, quadratic]) if quadratic.any() else linear
 
     # The first left singular vectors span these columns. The remaining ones are a basis of all orthogonal vectors.
-    left_vectors, _, _ = np.linalg.svd(known_directions, full_matrices=True)
-    n_known = known_directions.shape[1]
+    left_vectors, _, _ = np.linalg.svd(known_vectors, full_matrices=True)
+    n_known = known_vectors.shape[1]
     complement = left_vectors[:, n_known:]
 
     # rotate the basis to the eigenvectors of the covariance, so that sampling errors are uncorrelated

@@ -149,11 +149,11 @@ class _Regression:
     prior: float
 
     def interpolate_likelihood(self, intercepts: Floats, slopes: Floats, tau: float) -> _Interpolation:
-        """Interpolate the likelihood of the labels of each agent, for every combination of an intercept and a slope.
+        """Compute the likelihood of the labels of each agent, for every combination of an intercept and a slope.
 
         For an agent that is not an outlier, the regression predicts a normal distribution of the logit quality. Its mean is
-        intercept + slope × transformed ability, and its SD is √(τ² + (slope × std_error)²). `self.likelihood` has the axes SD,
-        mean and agent. The result is interpolated between the two nearest means, at the nearest SD.
+        intercept + slope × transformed ability, and its SD is √(τ² + (slope × std_error)²). The likelihood is tabulated in
+        `self.likelihood` by SD, mean and agent. It is interpolated between the two nearest means, at the nearest SD.
 
         intercepts : float array (n_intercepts,)
         slopes : float array (n_slopes,)
@@ -214,13 +214,13 @@ class _Regression:
     def _add_common_log_priors(self, log_weight: Floats, intercepts: Floats) -> None:
         """Add the log priors that all regressions have: of the regression, of τ, of the outlier share and of the intercept.
 
-        τ is the SD of the agents' deviations from the regression. The prior probability of an intercept is a normal density
-        times the step of the grid, up to a constant factor. All priors are independent, so that their logarithms are summed.
+        τ is the SD of the agents' deviations from the regression. The prior of an intercept is a normal density times the step
+        of the grid, up to a constant factor. All priors are independent, so that their logarithms are summed.
 
         log_weight : float array (n_taus, n_outlier_shares, n_intercepts, n_slopes), changed in place
         intercepts : float array (n_intercepts,), equidistant
         """
-        # each prior gets trailing axes of length 1, so that it is added along its own axis of `log_weight`
+        # axes of length 1 after the axis of a prior make NumPy add it along its own axis of `log_weight`
         log_share_prior = np.log(_OUTLIER_PRIOR)[:, None, None]
         log_intercept_density = -0.5 * (intercepts[:, None] / _INTERCEPT_SD) ** 2
         intercept_step = intercepts[1] - intercepts[0]
@@ -233,9 +233,9 @@ class _Regression:
     def _add_log_slope_prior(self, log_weight: Floats, slopes: Floats) -> None:
         """Add the log prior of each slope to log weights, in place.
 
-        The prior probability of a slope is a normal density times the step of the grid. It is scaled on either side of 0 such
-        that positive slopes have the total probability `_P_POSITIVE`, or `_P_POSITIVE_CURVED` if the transformation of ability
-        is convex or concave.
+        The prior probability of a slope is a normal density times the step of the grid. It is scaled on either side of 0, so that
+        positive slopes have the total probability `_P_POSITIVE`. If the transformation of ability is convex or concave, they have
+        `_P_POSITIVE_CURVED`.
 
         log_weight : float array (n_taus, n_outlier_shares, n_intercepts, n_slopes), changed in place
         slopes : float array (n_slopes,), equidistant
@@ -435,13 +435,13 @@ class _MixtureWeights:
         self.outlier = np.zeros(len(regression.outlier_likelihood))
 
     def add(self, grid: _PosteriorGrid, tau_index: int) -> None:
-        """Add the posterior weights of a grid of intercepts and slopes at one value of τ, the SD of the agents' deviations.
+        """Add the distributions that a regression predicts for each agent, for all intercepts and slopes and one value of τ.
 
-        The weights of the grid depend on the labels of all agents. To leave out an agent's own labels, each weight is divided by
-        the likelihood of these labels.
+        Each distribution is weighted by the posterior weight of its intercept and slope. This weight depends on the labels of
+        all agents. It is divided by the likelihood of the agent's own labels, so that only the labels of other agents count.
 
         grid : intercepts and slopes with their posterior weights
-        tau_index : position of τ in `_TAUS`
+        tau_index : position in `_TAUS` of τ, the SD of the agents' deviations from the regression
         """
         regression = grid.regression
         interpolation = regression.interpolate_likelihood(grid.intercepts, grid.slopes, _TAUS[tau_index])
@@ -464,7 +464,7 @@ class _MixtureWeights:
 
 
 def _interpolate_slope(grid: _PosteriorGrid, slope: float) -> _PosteriorGrid:
-    """Restrict a grid to the two slopes next to a given one, with weights that interpolate the density at it."""
+    """Restrict a grid to the two slopes next to a given slope, with weights that interpolate the density at the given slope."""
     index_above = np.searchsorted(grid.slopes, slope).clip(1, len(grid.slopes) - 1)
     neighbours = [index_above - 1, index_above]
     slope_below, slope_above = grid.slopes[neighbours]

@@ -229,11 +229,11 @@ def quality_from_labels(
             f"Labels must be from 0 to 1: got labels from {np.min(value)} to {np.max(value)}. Pass labels on that scale.",
             slug="labels-range",
         )
-    n = np.bincount(agent, minlength=len(ability)).astype(np.float64)
-    mean = _average_by_agent(agent, value, n)
+    n_labels = np.bincount(agent, minlength=len(ability)).astype(np.float64)
+    mean = _average_by_agent(agent, value, n_labels)
     relative_variance = _estimate_relative_variance(agent, value, mean)
-    labels = _LabelMeans(mean, n, np.full(len(n), relative_variance))
-    if (n > 0).sum() < MIN_AGENTS:
+    labels = _LabelMeans(mean, n_labels, np.full(len(n_labels), relative_variance))
+    if (n_labels > 0).sum() < MIN_AGENTS:
         return _estimate_from_labels(labels, level)
     estimates = _fit_regression(labels, ability, std_error, level)
     residuals = LabelResiduals.from_quality(agent, item, value, estimates.quality)
@@ -243,10 +243,10 @@ def quality_from_labels(
     correlation = residuals.correlation_beyond_chance()
     if correlation > 0:
         predicted, remaining = residuals.predict_from_others(correlation)
-        mean = np.clip(_average_by_agent(agent, value - predicted, n), 0, 1)
-        mean_remaining = np.where(n > 0, _average_by_agent(agent, remaining, n), 1.0)
+        mean = np.clip(_average_by_agent(agent, value - predicted, n_labels), 0, 1)
+        mean_remaining = np.where(n_labels > 0, _average_by_agent(agent, remaining, n_labels), 1.0)
         relative_variance = _estimate_relative_variance(agent, value, estimates.quality)
-        labels = _LabelMeans(mean, n, relative_variance * mean_remaining)
+        labels = _LabelMeans(mean, n_labels, relative_variance * mean_remaining)
         estimates = _fit_regression(labels, ability, std_error, level)
     widened = _widen_intervals(estimates, residuals.shared_variance(relative_variance))
     return replace(widened, item_variance_share=correlation)
@@ -346,9 +346,9 @@ def _estimate_from_labels(labels: _LabelMeans, level: float) -> QualityEstimates
 
 
 def _widen_intervals(estimates: QualityEstimates, shared_variance: float) -> QualityEstimates:
-    """Widen the intervals of quality by the error that arises because the labelled items may be easy or difficult for all agents.
+    """Widen the intervals of quality by an error that all agents share: the labelled items may be unusually easy or difficult.
 
-    All agents share this error, which has the variance shared_variance·q·(1 − q) for an agent of quality q.
+    The error has the variance shared_variance·q·(1 − q) for an agent of quality q.
 
     estimates : estimates with intervals that do not contain the shared error
     shared_variance : factor of q·(1 − q) in the variance of the shared error
@@ -367,17 +367,17 @@ def _widen_intervals(estimates: QualityEstimates, shared_variance: float) -> Qua
     return replace(estimates, low=np.sin(low) ** 2, high=np.sin(high) ** 2)
 
 
-def _compute_binomial_likelihood(mean: Floats, n: Floats, step: float) -> Floats:
+def _compute_binomial_likelihood(mean: Floats, n_labels: Floats, step: float) -> Floats:
     """Compute the likelihood of each agent's labels at each logit of a grid: float array (n_agents, n_grid).
 
-    n labels of an agent of quality q have the likelihood q^(n·mean)·(1 − q)^(n·(1 − mean)). It is divided by its maximum.
+    For n labels of an agent of quality q, it is q^(n·mean)·(1 − q)^(n·(1 − mean)), divided by its maximum on the grid.
 
-    mean, n : float array (n_agents,), label means and effective numbers of labels
+    mean, n_labels : float array (n_agents,), label means and effective numbers of labels
     step : step of the grid
     """
     logits = logit_grid(step)
     log_likelihood_per_label = mean[:, None] * log_expit(logits) + (1 - mean[:, None]) * log_expit(-logits)
-    log_likelihood = n[:, None] * log_likelihood_per_label
+    log_likelihood = n_labels[:, None] * log_likelihood_per_label
     max_log_likelihood = log_likelihood.max(axis=1, keepdims=True)
     return np.asarray(np.exp(log_likelihood - max_log_likelihood))
 
@@ -388,10 +388,10 @@ def _fit_regression(labels: _LabelMeans, ability: Floats, std_error: Floats, lev
     labels : label means and numbers of labels of the agents
     ability, std_error : float arrays (n_agents,), abilities and their standard errors
     """
-    mean, n = labels.mean, labels.n
-    n_effective = np.minimum(n / labels.relative_variance, _MAX_LABELS)
+    mean, n_labels = labels.mean, labels.n
+    n_effective = np.minimum(n_labels / labels.relative_variance, _MAX_LABELS)
     step = _FINE_GRID_STEP if n_effective.max() > _MANY_LABELS else _GRID_STEP
-    likelihood = LabelLikelihood(_compute_binomial_likelihood(mean, n_effective, step), step, int((n > 0).sum()))
+    likelihood = LabelLikelihood(_compute_binomial_likelihood(mean, n_effective, step), step, int((n_labels > 0).sum()))
     posterior = fit_regressions(likelihood, ability, std_error)
     q = expit(likelihood.logits)
 
@@ -439,9 +439,9 @@ def _fit_regression(labels: _LabelMeans, ability: Floats, std_error: Floats, lev
 def _compute_posterior_means(posterior: RegressionPosterior, likelihood: LabelLikelihood) -> Floats:
     """Compute the posterior mean of each agent's quality: float array (n_agents,).
 
-    The prior of an agent is predicted from its ability and the labels of the other agents. It is a mixture of the distribution
-    from the regression on ability and, with the probability that the agent is an outlier, a uniform distribution of quality.
-    Its own labels enter through their likelihood.
+    The prior of an agent is predicted from its ability and the labels of the other agents. It is a mixture of two distributions
+    of quality: that of the regression on ability, and a uniform one for the case that the agent is an outlier. The agent's own
+    labels enter through their likelihood.
     """
     from_regression, p_outlier = posterior.predict()
     prior = from_regression + p_outlier[:, None] * likelihood.uniform
@@ -468,10 +468,11 @@ def _compute_credible_bounds(
     high = _compute_quality_quantiles(density, likelihood.logits, (1 + level) / 2)
     is_labelled_outlier = (p_outlier > _P_OUTLIER) & (labels.n > 0)
     for agent in np.flatnonzero(is_labelled_outlier):
-        n = labels.n[agent]
-        from_labels = proportion(labels.mean[agent] * n, n, level=level)
-        low[agent] = min(low[agent], from_labels.low)
-        high[agent] = max(high[agent], from_labels.high)
+        n_labels = labels.n[agent]
+        label_sum = labels.mean[agent] * n_labels
+        wilson_interval = proportion(label_sum, n_labels, level=level)
+        low[agent] = min(low[agent], wilson_interval.low)
+        high[agent] = max(high[agent], wilson_interval.high)
     return low, high
 
 
@@ -487,7 +488,7 @@ def _count_labels_of_equal_precision(labels: _LabelMeans, quality: Floats, varia
     """Compute how many labels would be needed to make label means as precise as the estimates.
 
     The variance of a label mean is inversely proportional to the number of labels. The number of labels is therefore multiplied
-    by the variance of the label means, divided by the variance of the estimates, both summed over the agents with labels.
+    by the ratio of two variances: of the label means, and of the estimates. Both are summed over the agents with labels.
 
     labels : label means and numbers of labels
     quality, variance : float arrays (n_agents,), estimates and their posterior variances

@@ -83,10 +83,9 @@ class LabelResiduals:
 
         Notes
         -----
-        The products of two standardized residuals on one item are summed over all pairs of labels, each pair in both orders. Let
-        S be this sum, N the number of products, and e the standard error of S without correlation. The estimate is
-        (S − 1.65·e)/(N + 20). Subtracting 1.65·e removes a correlation that chance may explain. Adding 20 products of 0, those
-        of 10 pairs in both orders, shrinks the estimate towards 0.
+        The correlation is a mean of products of two standardized residuals on one item, over all pairs of labels in both orders.
+        With the sum S of the N products and its standard error e without correlation, the estimate is (S − 1.65·e)/(N + 20).
+        Subtracting 1.65·e removes a correlation that chance may explain. The 20 added products of 0 shrink the estimate.
         """
         standardized = self.value / self.sd
         product_sum = self._sum_products(standardized)
@@ -143,11 +142,11 @@ class LabelResiduals:
 
         Notes
         -----
-        v = c·Σ_j n_j(n_j − 1)/N², with n_j of the N labels on item j, and the covariance c·q·(1 − q) of two labels on one item.
-        c is estimated by a ratio of sums over pairs of labels, because a mean of ratios is biased towards 0. It is then
-        averaged with a usual value of 0.25, or half of `relative_variance` if this is smaller. The weight of the estimate is
-        the effective number of items, N²/Σ_j n_j²; the weight of the usual value is 20. The mean is limited to at least the
-        usual value and at most 0.8.
+        Two labels on one item have the covariance c·q·(1 − q). If n_j of the N labels are on item j, v is c·Σ_j n_j(n_j − 1)/N².
+
+        The estimate of c is a ratio of sums over pairs of labels, because a mean of ratios is biased towards 0. It is averaged
+        with a usual value of 0.25, or half of `relative_variance` if this is smaller. Its weight is the effective number of
+        items, N²/Σ_j n_j²; that of the usual value is 20. The mean is limited to at least the usual value and at most 0.8.
         """
         usual_covariance = min(_USUAL_COVARIANCE, _MAX_SHARE * relative_variance)
         estimated_covariance = self._sum_products(self.value) / self._sum_products(self.sd)

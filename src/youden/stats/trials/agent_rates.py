@@ -143,7 +143,7 @@ class AgentRates(ReadOnly):
         return CentredCovariance(covariance.covariance + rate_covariance, df)
 
     def centred_covariance(self, covariance: CentredCovariance, *, reference: Bools | None = None) -> Floats:
-        """Compute the covariance of the errors of these false-positive rates, after a mean rate is subtracted from each.
+        """Compute the covariance of the errors of the rates, each measured from a mean rate.
 
         Parameters
         ----------
@@ -301,9 +301,9 @@ class IndependentTotals:
         cell : int64 array (n_answers,), agent · n_items + item of each answer
         answer : float array (n_answers,)
         """
-        distinct_cells, cell_index, n = np.unique(cell, return_inverse=True, return_counts=True)
-        total = np.bincount(cell_index, answer, len(distinct_cells)).astype(np.float64)
-        self._cell_chunks.append((distinct_cells, n.astype(np.float64), total))
+        distinct_cells, cell_index, counts = np.unique(cell, return_inverse=True, return_counts=True)
+        answer_sums = np.bincount(cell_index, answer, len(distinct_cells)).astype(np.float64)
+        self._cell_chunks.append((distinct_cells, counts.astype(np.float64), answer_sums))
         if len(self._cell_chunks) > _MAX_CELL_CHUNKS:
             self._cell_chunks = [self._sum_by_cell()]
 
@@ -504,9 +504,9 @@ def expected_rate_variance(n_trials: float, *, rate: float, n_agents: int) -> fl
     Returns
     -------
     float
-        Posterior variance of the difference between an agent's rate and the mean rate, averaged over agents, if each
-        agent has `n_trials * rate` yes answers. It is smaller than the binomial variance, because estimated rates are
-        shrunk to their mean (`IndependentTotals.estimate_rates`).
+        Posterior variance of the difference between an agent's rate and the mean rate, averaged over agents. Each agent is
+        assumed to have `n_trials * rate` yes answers. The result is smaller than the binomial variance, because estimated
+        rates are shrunk to their mean (`IndependentTotals.estimate_rates`).
 
     Examples
     --------
@@ -560,8 +560,8 @@ class _Posterior(NamedTuple):
     def compute_squared_error_variance(self, rate: Floats, weight: Floats) -> Floats:
         """Compute the variance of the squared error of each estimated rate: float array (n_agents,).
 
-        The coefficient of variation κ of the rates is unknown. By the law of total variance, the result is the variance over
-        κ of the expected squared error given κ, plus the mean over κ of the variance of the squared error given κ.
+        The coefficient of variation κ of the rates is unknown. By the law of total variance, the result is the sum of two terms:
+        the variance over κ of the expected squared error, and the mean over κ of the variance of the squared error.
 
         rate : float array (n_agents,), estimated rates
         weight : float array (n_kappa, 1) or (n_kappa, n_agents), probabilities of κ
@@ -627,9 +627,9 @@ class _RateFit:
             self.shrunk_rate = np.full(len(totals.n_by_agent), self._mean)
 
     def _compute_posterior(self, n_trials: Floats, answer_sum: Floats, dispersion: float) -> _Posterior:
-        """Compute the posterior distribution of each agent's rate, given each coefficient of variation κ of all rates.
+        """Compute the posterior distribution of each agent's rate for each value of κ, the coefficient of variation of all rates.
 
-        A rate is regular, with a gamma distribution around the mean rate, or an outlier, which has a small prior probability.
+        A rate is either regular, with a gamma distribution around the mean rate, or, with a small prior probability, an outlier.
 
         n_trials, answer_sum : float arrays (n_agents,), number and sum of the answers to each agent's trials
         dispersion : variance of an answer divided by its mean
@@ -651,13 +651,13 @@ class _RateFit:
         # for the other κ, the prior of regular rates is a gamma distribution of shape 1/κ² around the mean rate
         n_effective_trials = n_trials / dispersion
         prior_shape = 1 / _KAPPA[1:, None] ** 2
-        gamma = _update_gamma(self._mean, prior_shape, n_yes, n_effective_trials)
-        regular_mean = np.vstack([mean_without_variation, gamma.mean])
-        regular_variance = np.vstack([no_variance, gamma.variance])
+        varying = _update_gamma(self._mean, prior_shape, n_yes, n_effective_trials)
+        regular_mean = np.vstack([mean_without_variation, varying.mean])
+        regular_variance = np.vstack([no_variance, varying.variance])
 
         # variance of the squared error, about 2·variance²/shape with the shape of the posterior distribution
         posterior_shape = prior_shape + n_yes
-        squared_error_variance = np.vstack([no_variance, 2 * gamma.variance**2 / posterior_shape])
+        squared_error_variance = np.vstack([no_variance, 2 * varying.variance**2 / posterior_shape])
 
         outlier = _update_gamma(_OUTLIER_FACTOR * self._mean, _OUTLIER_SHAPE, n_yes, n_effective_trials)
         mixture = _mix_moments(_Moments(regular_mean, regular_variance), outlier, p_outlier)
@@ -671,9 +671,9 @@ class _RateFit:
     def estimate_rates_of_fitted_agents(self) -> AgentRates:
         """Estimate the false-positive rates of all agents, with the covariance of their errors.
 
-        Rates and covariance are averages over the posterior distribution of κ, the coefficient of variation of the rates. Two
-        different priors of κ are used. For the rates, κ = 0 has a large prior probability: all rates are probably equal. For the
-        covariance, it has no additional probability. The covariance is therefore large enough if the rates differ.
+        Rates and covariance are averages over the posterior distribution of κ, the coefficient of variation of the rates. The
+        prior of κ differs. For the rates, κ = 0 has a large prior probability, which assumes that all rates are probably equal.
+        For the covariance, κ = 0 has no such probability, so that the covariance is large enough if the rates differ.
 
         Without training trials, all rates are 0. For at most two agents, all rates are equal, with a covariance of 0.
         """
@@ -686,11 +686,11 @@ class _RateFit:
                 self.shrunk_rate, np.zeros((n_agents, n_agents)), np.zeros(n_agents), totals.n_by_agent
             )
 
-        # Given κ, the true rates of different agents are independent, and differ from the estimates by `bias` on average,
-        # (n_kappa, n_agents). The covariance is the mean over κ of the products of these biases, plus the mean variances.
+        # For each κ, the true rates of different agents are independent, and differ from the estimates by `bias` on average.
+        # The covariance is the mean over κ of the products of these biases, plus the mean variances.
         posterior = self._posterior
         kappa_weight = self._compute_kappa_weights(_PRIOR)[:, None]
-        bias = posterior.mean - self.shrunk_rate
+        bias = posterior.mean - self.shrunk_rate  # (n_kappa, n_agents)
         mean_bias_product = (kappa_weight * bias).T @ bias
         mean_variance = (kappa_weight * posterior.variance).sum(axis=0)
         covariance = np.diag(mean_variance) + mean_bias_product
@@ -701,14 +701,14 @@ class _RateFit:
         )
 
     def estimate_rates_of_added_agents(self, n_trials: Floats, answer_sum: Floats) -> AgentRates:
-        """Estimate the false-positive rates of agents that joined later, with the fitted distribution as their prior.
+        """Estimate the false-positive rates of agents that were added later, with the fitted distribution as their prior.
 
-        Each rate depends only on the agent's own trials and on the fit to the first agents. It is averaged over the posterior
-        distribution of κ, the coefficient of variation of the rates, which the agent's own trials update. As for the first
-        agents, κ = 0 (equal rates) has a large prior probability for the rates, but not for the variances of their errors.
+        Each rate depends only on the agent's own trials and on the fit to the first agents. It is an average over the posterior
+        distribution of κ, the coefficient of variation of the rates, given the agent's trials. As for the first agents, κ = 0
+        (equal rates) has a large prior probability for the rates, but not for the variances of their errors.
 
-        n_trials, answer_sum : float arrays (n_added,), number and sum of the answers to the independent trials of each agent
-            that joined later
+        n_trials, answer_sum : float arrays (n_added,), number and sum of the answers to the independent trials of each added
+            agent
 
         Returns rates (n_added,) with independent errors. The rate of an agent without a trial is the mean of the prior.
         """
@@ -733,8 +733,8 @@ class _RateFit:
     ) -> AgentRates:
         """Complete estimated false-positive rates: shift their mean, add the error of the mean, and add 95% intervals.
 
-        Shrinkage changes the mean of the rates. The shift, equal for all agents, makes the mean of the fitted rates equal to the
-        mean answer of all training trials again. It is reduced if a fitted rate would leave [0, 1].
+        Shrinkage changes the mean of the rates. All rates are therefore shifted by the same number, so that the mean of the
+        fitted rates is again the mean answer of all training trials. The shift is reduced if a fitted rate would leave [0, 1].
 
         rate : float array (n_agents,), posterior means of the rates
         covariance : float array (n_agents, n_agents), covariance of the errors of the rates, given their mean
@@ -754,7 +754,7 @@ class _RateFit:
         low = scale * gammaincinv(shape, 0.025)
         high = scale * gammaincinv(shape, 0.975)
 
-        # the shift is the same for all agents, so that it cancels in differences; it leaves the fitted rates in [0, 1]
+        # the shift leaves the fitted rates in [0, 1]; it is the same for all agents, so that it cancels in differences
         fitted_rate = self.shrunk_rate
         full_shift = self._totals.training_rate - fitted_rate.mean()
         shift = np.clip(full_shift, -fitted_rate.min(), 1 - fitted_rate.max())
@@ -801,7 +801,7 @@ def _mix_moments(regular: _Moments, outlier: _Moments, p_outlier: Floats) -> _Mo
 
 
 def _compute_log_likelihoods(n_yes: Floats, expected_n_yes: Floats) -> tuple[Floats, Floats]:
-    """Compute the log of two joint probabilities: of a regular rate and the observed answers, and of an outlier and the answers.
+    """Compute two log probabilities of each agent's answers: jointly with a regular rate, and jointly with an outlier rate.
 
     Regular rates have a gamma distribution around the mean rate, with the coefficient of variation κ. A rate is an outlier with
     the probability `_OUTLIER_FRACTION`. Both results omit the same constant.

@@ -280,16 +280,16 @@ def _estimate_pair_variance(n_residuals: Floats, residual_sum: Floats, sum_of_sq
     Returns a variance of at least 0; 0 if no pair has two residuals.
     """
     is_compared = n_residuals > 0
-    n = n_residuals[is_compared]
-    mean = residual_sum[is_compared] / n
-    df_within = n.sum() - len(n)
+    n_of_pair = n_residuals[is_compared]
+    mean = residual_sum[is_compared] / n_of_pair
+    df_within = n_of_pair.sum() - len(n_of_pair)
     if df_within < 1:
         return 0.0
 
     # variance of the residuals of one pair, from Σ(e − ē)² = Σe² − n·ē²
-    squared_deviations = sum_of_squares[is_compared] - n * mean**2
+    squared_deviations = sum_of_squares[is_compared] - n_of_pair * mean**2
     variance_within = float(squared_deviations.sum()) / df_within
-    return _estimate_effect_variance(mean, n, variance_within)
+    return _estimate_effect_variance(mean, n_of_pair, variance_within)
 
 
 def _estimate_effect_variance(mean: Floats, n: Floats | Positions, residual_variance: float) -> float:
@@ -419,9 +419,10 @@ class _BlockAndItemSums(NamedTuple):
 def _sum_blocks_and_items(
     chunks: LinkingChunkSource, scale: AnchorScale, effect: Floats, n_trials: Floats
 ) -> _BlockAndItemSums:
-    """Compute the sums over blocks and items from which the variances of agents' effects are estimated.
+    """Compute sums over the blocks and items of each agent, from which the variance of its effect is estimated.
 
-    An effect is the mean of the agent's answers after the effects of items and of its partners, the anchors, are subtracted.
+    The effect of an agent is the mean of its answers, after the effects of items and of its partners, the anchors, are
+    subtracted.
 
     chunks : function that yields the trials of linked agents in chunks of items at each call
     scale : scale of the anchors, with the effects of the items
@@ -475,29 +476,31 @@ def _estimate_variance_of_mean(sums: _BlockAndItemSums, n_trials: Floats, *, pri
     """
     is_estimated = sums.n_blocks >= 2
     n_blocks = sums.n_blocks[is_estimated]
-    n = n_trials[is_estimated]
+    n_own_trials = n_trials[is_estimated]
 
-    # variance of a trial from the sums E_s of residuals in S blocks: S/(S − 1)·Σ E_s²/n
+    # variance of a trial from the sums E_s of the residuals of n trials in S blocks: S/(S − 1)·Σ E_s²/n
     df = n_blocks - 1
-    trial_variance = sums.squares[is_estimated] / n * n_blocks / df
+    trial_variance = sums.squares[is_estimated] / n_own_trials * n_blocks / df
     shrunk_variance = (trial_variance * df + _PRIOR_BLOCKS * prior_variance) / (df + _PRIOR_BLOCKS)
 
     variance = np.full(len(n_trials), np.nan)
-    variance[is_estimated] = shrunk_variance / n
+    variance[is_estimated] = shrunk_variance / n_own_trials
     return variance
 
 
 def _compute_trial_fpc(sums: _BlockAndItemSums, n_trials: Floats, scale: AnchorScale) -> Floats:
-    """Compute the finite population correction: the factor, from 0 to 1, of each agent's variance for exactly these items.
+    """Compute the finite population correction of each agent: the factor of its variance for inference about exactly these items.
 
-    On J items, an agent can have N = 2·J·K trials, with each of K anchors in both orders. With n of them, the factor is
-    (1 − n/N)·(1 − s + s·f). s is the share of the variance that is due to the agent's effects on items, and f is the finite
-    population correction of the items.
+    The factor falls from 1 to 0 as the agent gets more of its possible trials: with each anchor on each item in both orders. It
+    is the correction for the number of trials, times a correction for the share of the variance that is due to the items.
 
     n_trials : float array (n_agents,), number of anchor trials of each agent
+
+    Returns a float array (n_agents,).
     """
     n_items, n_anchors = len(scale.item_effect), len(scale.effect)
-    trial_fpc = np.maximum(0.0, 1 - n_trials / (2 * n_items * n_anchors))
+    n_possible_trials = 2 * n_items * n_anchors
+    trial_fpc = np.maximum(0.0, 1 - n_trials / n_possible_trials)
     if scale.cell_variance <= 0:
         return trial_fpc
 
@@ -579,18 +582,17 @@ def compute_linked_influence(
     def iter_influence() -> Iterator[tuple[slice, Floats, Floats]]:
         """Yield, for each chunk, the slice of its items, their influence on each ability, and their share in its trials.
 
-        The ability of a linked agent is the mean of its answers, minus the centre of the scale and the effects of the anchors
-        with which it was compared. An item that increases the centre or an anchor's effect therefore decreases this ability. With
-        s the ability per unit of effect, the influence is s·(influence on the agent's mean answer − influence on the centre) −
-        influence on the abilities of its anchors. Influence and share are float arrays (n_agents, n_chunk_items).
+        The ability of a linked agent is its mean answer, minus the centre of the scale, minus the effects of the anchors that it
+        was compared with. The influence of an item on the ability is the sum of its influences on these three values, with the
+        same signs. Influence and share are float arrays (n_agents, n_chunk_items).
         """
         for items, chunk in _iter_chunks_with_items(chunks()):
             # through the residuals of the agent's own trials on the item
             residual = _compute_linking_residuals(chunk, items, scale) - linked.effect[chunk.agent]
             through_trials = _sum_by_agent_and_item(chunk, residual, n_agents) / n_trials
 
-            # Through the centre of the scale, which contains the anchors' mean residual on the item. A higher centre also reduces
-            # the effects of all items, which compensates for the fraction `mean_shrinkage`.
+            # Through the centre of the scale, which contains the anchors' mean residual on the item. A higher centre reduces the
+            # effects of all items. This compensates for the fraction `mean_shrinkage` of the influence.
             influence_on_centre = scale.item_share[items] * scale.item_residual[items]
             through_centre = (1 - mean_shrinkage) * influence_on_centre
 
@@ -608,10 +610,10 @@ def compute_linked_influence(
 
 
 def _average_item_shrinkage(chunks: LinkingChunkSource, scale: AnchorScale, n_trials: Positions) -> Floats:
-    """Compute the mean shrinkage factor Σ_l p_il·β_l of the items of each agent i: float array (n_agents,).
+    """Compute the mean shrinkage factor of the items of each agent, weighted by the items' shares in its trials: (n_agents,).
 
-    The effect of item l is the mean residual of the anchors' answers on it, multiplied by a shrinkage factor β_l from 0 to 1.
-    The factor is larger for items with more trials. The weight p_il is the share of item l in the agent's trials.
+    The effect of an item is the mean residual of the anchors' answers, multiplied by a shrinkage factor from 0 to 1. The factor
+    is larger for items with more trials.
 
     chunks : function that yields the trials that compare agents with anchors, in chunks of items
     scale : scale of the anchors, with the effect and the mean residual of each item
@@ -798,7 +800,7 @@ class _ResidualSums:
 
         The variance is the residual variance, pooled over all agents, divided by the agent's number of residuals.
 
-        df_share : degrees of freedom of the residuals divided by the number of residuals
+        df_share : degrees of freedom of all residuals, divided by their number
         centred : whether the mean over all agents is subtracted from the residuals
 
         Returns means and variances, float arrays (n_agents,), NaN for an agent without a residual.

@@ -258,29 +258,29 @@ def simultaneous_upper_bounds(differences: Differences, *, top: int, alpha_fract
 
 
 def _compute_dunnett_critical_values(std_error: Floats, df: Floats, level: float) -> Floats:
-    """Compute critical values of Dunnett's test, which compares one agent, the control, with all others.
+    """Compute the critical values of Dunnett's test, which compares one agent, the control, with all others.
 
-    The test is made with each agent as the control. Dunnett's quantile assumes known standard errors. Here, standard errors are
-    estimated. The quantile is therefore replaced by a quantile of Student's t with the same tail probability. Its degrees of
-    freedom are those of the agent that is compared with the control.
+    The test is made with each agent as the control. Dunnett's quantile is for known standard errors. Here, they are estimated.
+    The quantile is therefore replaced by that of Student's t with the same tail probability. Its degrees of freedom are those of
+    the agent that is compared with the control.
 
     std_error, df : float arrays (n_agents,), standard errors and degrees of freedom
     level : confidence level of all comparisons with one control
 
     Returns a float array (n_agents, n_agents): the critical value for the control (row) and the other agent (column).
     """
-    # critical values for a few standard errors of a control: (n_sizes, n_agents)
+    # To save time, compute the critical values only for a few standard errors of a control: (n_control_errors, n_agents).
     control_errors = np.unique(np.quantile(std_error, np.linspace(0, 1, _N_SIZES)))
     normal_quantiles = _compute_dunnett_quantiles(control_errors, std_error, level)
     tail_probabilities = ndtr(-normal_quantiles)
     t_quantiles = np.array([stdtrit(df, 1 - tail) for tail in tail_probabilities])
 
-    # linear interpolation between the rows of t_quantiles, at the standard error of each agent as the control
+    # Interpolate linearly between the rows of `t_quantiles`, at the standard error of each agent as the control.
     row_numbers = np.arange(len(control_errors), dtype=np.float64)
-    row_of_agent = np.interp(std_error, control_errors, row_numbers)
-    lower_row = np.floor(row_of_agent).astype(np.int64)
+    position_between_rows = np.interp(std_error, control_errors, row_numbers)
+    lower_row = np.floor(position_between_rows).astype(np.int64)
     upper_row = np.minimum(lower_row + 1, len(control_errors) - 1)
-    fraction = (row_of_agent % 1)[:, None]
+    fraction = (position_between_rows % 1)[:, None]
     return np.asarray(t_quantiles[lower_row] * (1 - fraction) + t_quantiles[upper_row] * fraction)
 
 
@@ -378,8 +378,8 @@ def _derive_std_errors_of_agents(differences: Differences) -> Floats:
 def best_probabilities(ability: Floats, differences: Differences) -> tuple[Floats, float]:
     """Estimate each agent's probability of being the best, and the expected regret of selecting the highest estimate.
 
-    The regret is the true ability of the best agent minus that of the selected agent. Agents are independent given the prior,
-    which is estimated from all abilities. Without sampling error, agents with the highest ability share the probability equally.
+    The regret is the true ability of the best agent minus that of the selected agent. The abilities have a common prior, which is
+    estimated from all of them. Without sampling error, the agents with the highest ability share the probability equally.
 
     ability : float array (n_agents,), without NaN
     differences : pairwise differences of the same abilities, all of which can be compared
@@ -467,7 +467,7 @@ def predict_rank_correlation(first: Differences, second: Differences) -> float:
     first : Differences
         Differences of all abilities of the first ranking.
     second : Differences
-        Those of the second ranking, for the same agents; only their standard errors are used.
+        Differences of all abilities of the second ranking, for the same agents. Only their standard errors are used.
 
     Returns
     -------
@@ -487,7 +487,8 @@ def predict_rank_correlation(first: Differences, second: Differences) -> float:
     if n_agents < 3 or not (are_comparable(first) and are_comparable(second)):
         return float("nan")
     ability = np.nansum(first.value, axis=1) / n_agents
-    std_error, other_std_error = (_derive_std_errors_of_agents(differences) for differences in (first, second))
+    std_error = _derive_std_errors_of_agents(first)
+    std_error_of_second = _derive_std_errors_of_agents(second)
     if ability.var(ddof=1) <= (std_error**2).mean():
         return 0.0
 
@@ -496,10 +497,12 @@ def predict_rank_correlation(first: Differences, second: Differences) -> float:
     if std_error.any():
         grid, posterior = _estimate_posteriors(ability, std_error)
         true_ability = np.column_stack([rng.choice(grid, _N_RANKINGS, p=p / p.sum()) for p in posterior])
-    drawn = true_ability + other_std_error * rng.standard_normal(true_ability.shape)
+    drawn = true_ability + std_error_of_second * rng.standard_normal(true_ability.shape)
 
-    # ρ of each drawn ranking with the first one; 0 if all drawn abilities are equal
-    rank, drawn_ranks = (rankdata(values, axis=-1) - (n_agents + 1) / 2 for values in (ability, drawn))
+    # ρ of each drawn ranking with the first one, from ranks minus their mean; 0 if all drawn abilities are equal
+    mean_rank = (n_agents + 1) / 2
+    rank = rankdata(ability) - mean_rank
+    drawn_ranks = rankdata(drawn, axis=1) - mean_rank
     norms = np.linalg.norm(drawn_ranks, axis=1) * np.linalg.norm(rank)
     rho = np.divide(drawn_ranks @ rank, norms, out=np.zeros(_N_RANKINGS), where=norms > 0)
     return max(float(rho.mean()), 0.0)
@@ -559,10 +562,10 @@ def _compute_normal_likelihood(ability: Floats, std_error: Floats, grid: Floats)
 
 
 def _compute_dunnett_quantiles(control_errors: Floats, std_error: Floats, level: float) -> Floats:
-    """Compute Dunnett's quantiles: of the largest standardized difference between the error of a control and those of others.
+    """Compute the quantile of the largest standardized difference between the error of a control and the errors of all others.
 
-    The errors of all agents are independent and normal. A difference of two errors is divided by its standard deviation,
-    √(variance of the control + variance of the agent). One quantile is computed for each assumed standard error of the control.
+    This is the distribution of Dunnett's test. Errors are independent and normal. A difference of two errors is divided by its
+    standard deviation. One quantile is computed for each assumed standard error of the control.
 
     control_errors : float array (n_control_errors,), assumed standard errors of the control
     std_error : float array (n_agents,), standard errors of all agents
@@ -574,15 +577,15 @@ def _compute_dunnett_quantiles(control_errors: Floats, std_error: Floats, level:
     n_agents = len(std_error)
     n_comparisons = n_agents - 1
 
-    # A standardized difference is a·z − b·z_agent, with standard normal errors z of the control and z_agent of the agent. The
-    # squared factors are shares of the variance, and sum to 1. Axes: control error, node of z, agent.
+    # A standardized difference is a·z − b·z_agent, with standard normal errors z of the control and z_agent of the agent, and
+    # a² + b² = 1. The axes of the arrays are: assumed standard error of the control, node of z, agent.
     a = _divide_by_total_errors(control_errors, std_error)[:, None, :]
     b = np.sqrt(np.maximum(1 - a**2, 1e-12))
 
     def compute_probability(max_difference: Floats) -> Floats:
-        """Compute the probability that no difference a·z − b·z_agent exceeds d, by integration over the control's error z.
+        """Compute the probability that no standardized difference exceeds d, by integration over the control's error z.
 
-        a² and b² are the shares of the standardized errors z and z_agent in the variance of the difference.
+        A difference is a·z − b·z_agent, with standard normal errors z and z_agent.
 
         max_difference : float array (n_control_errors,), d for each standard error of the control; the result has this shape
         """
@@ -629,8 +632,8 @@ def _compute_range_quantile(n_agents: int, level: float) -> float:
     unscaled_density = np.exp(-(grid**2) / 2)  # normal density · √(2π)
 
     def compute_probability(max_difference: Floats) -> Floats:
-        """Compute P(range/√2 ≤ d) = K·∫ φ(x)·(Φ(x) − Φ(x − √2·d))^(K − 1) dx, with x the largest of K estimates."""
-        # K − 1 agents are below the largest estimate, by at most the range √2·d
+        """Compute the probability that the range of K estimates, divided by √2, is at most d: float array (n,), for each d."""
+        # K·∫ φ(x)·(Φ(x) − Φ(x − √2·d))^(K − 1) dx: one estimate is x, and the others are smaller by at most √2·d
         smallest_in_range = grid - np.sqrt(2) * max_difference[:, None]
         p_in_range = ndtr(grid) - ndtr(smallest_in_range)
         p_others_in_range = np.maximum(p_in_range, 0.0) ** (n_agents - 1)

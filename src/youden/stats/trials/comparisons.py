@@ -272,10 +272,10 @@ class Differences(ReadOnly):
         return _compute_rank_range(is_better)
 
     def _compute_shrinkage_factor(self) -> float:
-        """Compute the factor that shrinks differences between agents by the part that is due to sampling errors.
+        """Compute the factor by which all differences between agents are shrunk to remove the effect of sampling errors.
 
-        It is √(1 − Σ SE²/Σ difference²), with sums over all pairs of agents that can be compared, or 0 if the errors outweigh
-        the differences.
+        The factor is √(1 − Σ SE²/Σ difference²), with sums over all pairs of agents that can be compared. It is 0 if the errors
+        are larger than the differences.
         """
         is_estimated = ~np.isnan(self.half_width)
         difference, std_error = self.value[is_estimated], self.std_error[is_estimated]
@@ -390,8 +390,11 @@ def rank_with_ties(ability: Floats) -> Ids:
     """
     filled = np.where(np.isnan(ability), -np.inf, ability)
     tolerance = ROUNDING * np.maximum(1, np.abs(np.nan_to_num(ability)))  # as in `are_equal`
+
+    # the rank is 1 plus the number of better agents, those whose ability exceeds the agent's by more than the tolerance
     n_not_better = np.searchsorted(np.sort(filled), filled + tolerance, side="right")
-    return (1 + len(filled) - n_not_better).astype(np.int32)
+    n_better = len(filled) - n_not_better
+    return (1 + n_better).astype(np.int32)
 
 
 def sort_best_first(ability: Floats) -> Positions:

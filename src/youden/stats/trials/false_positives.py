@@ -130,22 +130,26 @@ def _sum_by_agent(agent: Positions, count: Positions, n_agents: int) -> Position
 def _iter_significant(
     n: Positions, n_yes: Positions, n_total: int, n_yes_total: int, alpha: float
 ) -> Iterator[tuple[int, tuple[int, int, float, float]]]:
-    """Yield the position of each rate of yes answers that is too high, and the statistics of its `Alarm`.
+    """Find sets of trials with a significantly higher rate of yes answers than all other trials.
 
-    Each rate is compared with that of all other trials by Fisher's exact test, with Bonferroni's correction. There must also be
-    at least 2 yes answers, and more than twice the expected number.
+    The rates are compared by Fisher's exact test, with Bonferroni's correction. A significant set also has at least 2 yes
+    answers, and more than twice the number that the rate of the other trials predicts.
 
-    n, n_yes : int64 arrays (n_tests,), numbers of trials and of yes answers
+    n, n_yes : int64 arrays (n_sets,), number of trials and of yes answers of each set, such as the trials of one agent
     n_total, n_yes_total : number of all trials, and number of all yes answers
     alpha : familywise error rate
+
+    Yields the position of each significant set, and four values of its `Alarm`: number of yes answers, number of trials, rate of
+    the other trials and p-value.
     """
     from scipy.stats import hypergeom
 
     n_tests = max(int((n > 0).sum()), 1)
     other_rate = (n_yes_total - n_yes + 0.5) / (n_total - n + 1)
-    frequent = np.flatnonzero((n_yes > 1) & (n_yes > 2 * n * other_rate))
+    expected_n_yes = n * other_rate
 
-    # p-values take long, so only those of frequent yes answers are computed
+    # p-values take long, so only those of sets with frequent yes answers are computed
+    frequent = np.flatnonzero((n_yes > 1) & (n_yes > 2 * expected_n_yes))
     p_values = np.asarray(hypergeom.sf(n_yes[frequent] - 1, n_total, n_yes_total, n[frequent]))
     for position, p_value in zip(frequent.tolist(), p_values.tolist(), strict=True):
         if p_value < alpha / n_tests:

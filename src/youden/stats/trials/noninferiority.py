@@ -107,9 +107,9 @@ class ConservativeDifference(NamedTuple):
     def df(self) -> float:
         """Degrees of freedom of the total variance, by the formula of Welch and Satterthwaite.
 
-        The formula is (v + r)²/(v²/d + r²/ν). v is the variance over items, which has d = n_items − 1 degrees of freedom, but at
-        most `max_df`. r is the variance due to the false-positive rates, which has ν degrees of freedom. The result is at least
-        the smaller of 10 and d.
+        The formula is (v + r)²/(v²/d + r²/ν). v is the variance over items, and d its degrees of freedom: n_items − 1, or
+        `max_df` if that is smaller. r is the variance due to the false-positive rates, and ν its degrees of freedom. The result
+        is at least the smaller of 10 and d.
         """
         item_df = min(self.n_items - 1, self.max_df)
         if self.rate_variance == 0:
@@ -245,10 +245,10 @@ def estimate_difference(influence: InfluenceTable, new: int, old: int) -> Conser
 
     pair = [new, old]
     n_by_item = influence.n_trials[pair]
-    n = int((n_by_item > 0).any(axis=0).sum())
-    if n < 2:
+    n_items = int((n_by_item > 0).any(axis=0).sum())
+    if n_items < 2:
         raise StatisticsError(
-            f"A difference needs 2 items with trials of the two agents: got {n}. Add trials on more items.",
+            f"A difference needs 2 items with trials of the two agents: got {n_items}. Add trials on more items.",
             slug="difference-items",
         )
 
@@ -256,8 +256,8 @@ def estimate_difference(influence: InfluenceTable, new: int, old: int) -> Conser
     difference = influence.influence[new] - influence.influence[old]
     observed = float((difference**2).sum())
     predicted = _predict_difference_variance(influence, pair)
-    shrunk = (observed * (n - 1) + _PRIOR_ITEMS * predicted) / (n - 1 + _PRIOR_ITEMS)
-    variance = n / (n - 1) * max(observed, shrunk)
+    shrunk = (observed * (n_items - 1) + _PRIOR_ITEMS * predicted) / (n_items - 1 + _PRIOR_ITEMS)
+    variance = n_items / (n_items - 1) * max(observed, shrunk)
 
     # (K − 2)/(K − 1)·Σ_i Σ_j p_ij²·within_i/n_ij
     K = int(influence.n_trials.any(axis=1).sum())
@@ -269,11 +269,11 @@ def estimate_difference(influence: InfluenceTable, new: int, old: int) -> Conser
     mean_item_share = influence.weight[pair].mean(axis=0)
     n_effective = 1 / float((mean_item_share**2).sum())
     effect = (difference * n_effective)[None]
-    unseen = float(unseen_effect_square(effect, np.array([n]), floor=_UNSEEN_FLOOR / n)[0])
+    unseen = float(unseen_effect_square(effect, np.array([n_items]), floor=_UNSEEN_FLOOR / n_items)[0])
     return ConservativeDifference(
         value=float(influence.ability[new] - influence.ability[old]),
         variance=variance,
-        n_items=n,
+        n_items=n_items,
         n_effective_items=n_effective,
         unseen_effect_square=unseen,
         residual_variance=residual_variance,
@@ -285,8 +285,7 @@ def estimate_difference(influence: InfluenceTable, new: int, old: int) -> Conser
 def _predict_difference_variance(table: InfluenceTable, compared_agents: list[int]) -> float:
     """Predict the variance of the difference of two abilities from their numbers of trials and the variance of a trial.
 
-    With the variance σ² of a trial, averaged over all agents, and the numbers n and m of trials of the two agents, the result
-    is σ²·(1/n + 1/m).
+    For agents with n and m trials, the result is σ²·(1/n + 1/m). The variance σ² of a trial is averaged over all agents.
 
     table : influence of each item on each ability, with numbers of trials
     compared_agents : positions of the two agents
@@ -428,7 +427,7 @@ def alpha_at_analysis(analysis: int, *, n_comparisons: int = 1) -> float:
 
 
 def decide(value: float, half_width: float, *, margin: float) -> Decision:
-    """Test non-inferiority by the interval of a difference.
+    """Decide from the interval of a difference whether a new agent is better, no worse or worse than an old one.
 
     Parameters
     ----------

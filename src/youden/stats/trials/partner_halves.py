@@ -71,10 +71,10 @@ def partner_split_half(
     pair_total, pair_weight = total + total.T, weight + weight.T
     compared = pair_weight > 0
     is_compared = compared.any(axis=1)
-    n = int(is_compared.sum())
-    if n < MIN_AGENTS:
+    n_compared = int(is_compared.sum())
+    if n_compared < MIN_AGENTS:
         raise StatisticsError(
-            f"Halves of the partners need {MIN_AGENTS} agents that were compared: got {n}. Add trials of more agents.",
+            f"Halves of the partners need {MIN_AGENTS} agents that were compared: got {n_compared}. Add trials of more agents.",
             slug="partner-agents",
         )
 
@@ -87,7 +87,7 @@ def partner_split_half(
     correlations, rank_changes = [], []
     for _ in range(n_splits):
         half = np.zeros(n_agents, dtype=np.bool_)
-        half[rng.permutation(agents)[: n // 2]] = True
+        half[rng.permutation(agents)[: n_compared // 2]] = True
         ability = _mean_over_partners(without_partner, compared, half)
         other_ability = _mean_over_partners(without_partner, compared, is_compared & ~half)
         if (~np.isnan(ability + other_ability)).sum() >= MIN_AGENTS:
@@ -111,11 +111,11 @@ def _compare_rankings(ability: Floats, other_ability: Floats) -> tuple[float, Fl
 
     Returns ρ, and the changes, float array (n_agents,), which are NaN for agents that are left out.
     """
-    in_both = ~np.isnan(ability + other_ability)
-    rank, other_rank = rank_with_ties(ability[in_both]), rank_with_ties(other_ability[in_both])
+    in_both = ~np.isnan(ability) & ~np.isnan(other_ability)
+    compared, other_compared = ability[in_both], other_ability[in_both]
     change = np.full(len(ability), np.nan)
-    change[in_both] = np.abs(rank - other_rank)
-    return rank_correlation(ability[in_both], other_ability[in_both]), change
+    change[in_both] = np.abs(rank_with_ties(compared) - rank_with_ties(other_compared))
+    return rank_correlation(compared, other_compared), change
 
 
 def _mean_over_partners(value: Floats, compared: Bools, partners: Bools) -> Floats:
@@ -124,6 +124,8 @@ def _mean_over_partners(value: Floats, compared: Bools, partners: Bools) -> Floa
     value, compared : arrays (n_agents, n_agents), 0 and False for pairs that were not compared
     partners : bool array (n_agents,)
     """
-    n = compared[:, partners].sum(axis=1)
-    mean: Floats = np.divide(value[:, partners].sum(axis=1), n, out=np.full(len(value), np.nan), where=n > 0)
+    total = value[:, partners].sum(axis=1)
+    n_partners = compared[:, partners].sum(axis=1)
+    mean = np.full(len(value), np.nan)
+    np.divide(total, n_partners, out=mean, where=n_partners > 0)
     return mean

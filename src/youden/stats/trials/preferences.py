@@ -218,9 +218,9 @@ def fit_preferences(
 def _iter_influence(
     design: csr_array, item: Ids | Positions, adjusted_residual: Floats, inverse: Floats
 ) -> Iterator[InfluenceChunk]:
-    """Yield the influence of the items of each chunk on the abilities, and the number of trials of each agent on them.
+    """Yield, for each chunk of trials, the influence of its items on the abilities, and the number of trials of each agent.
 
-    The arrays over n_agents + 1 estimates contain the abilities of the agents and, last, the position effect.
+    Arrays over n_agents + 1 estimates contain the abilities of the agents and, last, the position effect.
 
     design : sparse array (n_trials, n_agents + 1), the rows x of the trials, sorted by item
     item : int array (n_trials,), item of each trial, in ascending order without gaps
@@ -241,7 +241,7 @@ def _iter_influence(
         # x is 1 or −1 for the agents of a trial, so that Σ |x| counts the trials of each agent
         n_trials = (abs(chunk_design).T @ is_on_item).toarray()
 
-        # the influence through an agent's own trials alone is not needed for preferences; the whole influence replaces it
+        # fits to preferences do not need the direct influence, through an agent's own trials: pass the whole influence instead
         yield InfluenceChunk(ability_influence, direct_influence=ability_influence, weight=n_trials[:n_agents])
 
 
@@ -258,15 +258,14 @@ def _estimate_position_effect(
 ) -> Metric:
     """Return a position effect, the advantage of the response that is shown first, with its confidence interval.
 
-    The half-width is a quantile of Student's t times the standard error. If the same position wins all trials, the residuals show
-    no error. The other position may still win with a small probability p. The effect, the win rate 1 − p minus the loss rate p,
-    is then 1 − 2p in size. It differs by 2p from the estimate, so that the half-width is twice the upper bound of p.
+    The interval is based on Student's t. If the same position wins all trials, the residuals show no error. The interval then
+    follows from an upper bound of the probability that the other position wins.
 
     effect : estimate, in [−1, 1]
     influence : float array (n_items,), influence of each item on the estimate
-    min_variance : minimum of its variance
-    n_effective_items : effective number of items that determine it
-    max_df : maximum of its degrees of freedom
+    min_variance : minimum of the variance of the estimate
+    n_effective_items : effective number of items that determine the estimate
+    max_df : maximum of the degrees of freedom
     level : confidence level
 
     The bounds are NaN for fewer than `MIN_ITEMS` effective items, and if the half-width is 0.
@@ -281,6 +280,7 @@ def _estimate_position_effect(
     if one_position_wins_all:
         from youden.stats.trials.noninferiority import zero_event_upper_bound  # takes long to load
 
+        # if the other position wins with the probability p, the effect is (1 − p) − p, which is 2p smaller than the estimate
         p_upper_bound = zero_event_upper_bound((1 - level) / 2, np.asarray(n_effective_items))
         half_width = 2 * float(p_upper_bound)
 
@@ -293,10 +293,10 @@ def _estimate_position_effect(
 
 def _make_design(first: Ids | Positions, second: Ids | Positions, n_agents: int) -> csr_array:
     """Make the rows x of all trials, a sparse array (n_trials, n_agents + 1); the last column is that of the position effect."""
-    n = len(first)
-    columns = np.concatenate([first, second, np.full(n, n_agents)])
-    values = np.repeat([1.0, -1.0, 1.0], n)
-    return coo_array((values, (np.tile(np.arange(n), 3), columns)), shape=(n, n_agents + 1)).tocsr()
+    n_trials = len(first)
+    columns = np.concatenate([first, second, np.full(n_trials, n_agents)])
+    values = np.repeat([1.0, -1.0, 1.0], n_trials)
+    return coo_array((values, (np.tile(np.arange(n_trials), 3), columns)), shape=(n_trials, n_agents + 1)).tocsr()
 
 
 def _compute_leverages(first: Ids | Positions, second: Ids | Positions, inverse: Floats) -> Floats:
@@ -309,12 +309,13 @@ def _compute_leverages(first: Ids | Positions, second: Ids | Positions, inverse:
 
 
 def _centre_abilities(inverse: Floats, n_trials: Positions, component: Ids) -> Floats:
-    """Change a pseudo-inverse P so that the abilities computed from it are relative to the mean ability of all linked agents.
+    """Change a pseudo-inverse so that the abilities computed from it are relative to the mean ability of all linked agents.
 
-    The ability of agent i is row i of P times a vector of answer sums. The mean row of all agents that are linked to agent i is
-    subtracted from this row. The mean is weighted by numbers of trials, so that agents with few trials hardly influence it.
+    The ability of an agent is a row of the pseudo-inverse, times a vector of answer sums. From each row, the mean row of all
+    agents that are linked to the agent is subtracted. The mean is weighted by numbers of trials, so that agents with few trials
+    hardly influence it.
 
-    inverse : float array (n_agents + 1, n_agents + 1), the pseudo-inverse P; its last row is that of the position effect
+    inverse : float array (n_agents + 1, n_agents + 1), the pseudo-inverse; its last row is that of the position effect
     n_trials : int array (n_agents,), number of trials of each agent
     component : int array (n_agents,), number of each agent's set of linked agents
 
@@ -342,8 +343,8 @@ def _count_effective_items(design: csr_array, item: Ids | Positions, inverse: Fl
     inverse : float array (n_agents + 1, n_agents + 1), the pseudo-inverse; its product with the row x of a trial is the
         influence of this trial's error on the estimates
 
-    Returns float array (n_agents + 1,), for the abilities and, last, the position effect; 0 for an estimate that no trial
-    influences.
+    Returns a float array (n_agents + 1,), for the abilities and, last, the position effect. It is 0 for an estimate that no
+    trial influences.
     """
     weight_sum, squared_weight_sum = np.zeros((2, len(inverse)))
     for trials in _divide_between_items(item, n_estimates=len(inverse)):
@@ -358,11 +359,11 @@ def _count_effective_items(design: csr_array, item: Ids | Positions, inverse: Fl
 
 
 def _divide_between_items(item: Ids | Positions, *, n_estimates: int) -> list[slice]:
-    """Divide trials, sorted by item, into chunks that limit memory; all trials of an item are in one chunk.
+    """Divide trials, sorted by item, into chunks that limit memory. All trials of an item are in one chunk.
 
-    An item belongs to the chunk of its first trial, so that a matrix of the trials of a chunk × `n_estimates` may have more than
-    `_MAX_CELLS_PER_CHUNK` cells. For example, with 2 trials per chunk, trials on the items 0, 0, 1, 2, 2 are divided into the
-    slices 0:2 and 2:5.
+    For example, with 2 trials per chunk, trials on the items 0, 0, 1, 2, 2 are divided into the slices 0:2 and 2:5. A matrix of
+    the trials of a chunk × `n_estimates` has about `_MAX_CELLS_PER_CHUNK` cells. It may have more, because all trials of an item
+    belong to the chunk of its first trial.
 
     item : int array (n_trials,), item of each trial, in ascending order
     """
@@ -381,16 +382,16 @@ def _find_first_positions(values: Ids | Positions) -> Positions:
 
 
 def _compute_min_error_variance(value: Floats, n_effective_items: Floats, *, has_position: bool) -> Floats:
-    """Compute, for each estimate, a lower limit min(1, 12/m)·s² of the error variance of a trial: float array (n_agents + 1,).
+    """Compute the smallest error variance of a trial that is assumed for each estimate: float array (n_agents + 1,).
 
-    s² is the error variance of a trial if all abilities are equal. The expected value of a trial is then the position effect, or
-    0 in a model without one. m is the effective number of items of the estimate. Few items may have small residuals by chance, so
-    that up to 12 items have the limit s²; with more items, the limit decreases.
+    Few items may have small residuals by chance. For an estimate from up to 12 effective items, the minimum is therefore the
+    error variance that trials have if all abilities are equal. For m > 12 effective items, it is 12/m of this variance.
 
     value : float array (n_trials,), value 2y − 1 of each trial with the answer y
     n_effective_items : float array (n_agents + 1,), effective number of items of each ability and, last, of the position effect
     has_position : whether the model has a position effect
     """
+    # if all abilities are equal, the expected value of a trial is the position effect
     expected_if_equal = value.mean() if has_position else 0.0
     sum_of_squares = float(((value - expected_if_equal) ** 2).sum())
     df = len(value) - 1 if has_position else len(value)

@@ -292,32 +292,35 @@ def _average_selected_answers(
 def _compute_df(influence: Floats, n_shown: Positions) -> Floats:
     """Compute the degrees of freedom of each agent's J, which are few if few items determine J: float array (n_agents,).
 
-    influence : float array (n_agents, n_items), sums S of the influence of an item's trials
+    influence : float array (n_agents, n_items), influence of each item on J
     n_shown : int array (n_agents,), number of items of each agent
     """
+    # effective number of items, (Σ S²)²/Σ S⁴ with the influence S; no limit if no item has an influence
     squares = np.square(influence)
+    square_of_sum = np.square(squares.sum(axis=1))
     fourth_powers = np.square(squares).sum(axis=1)
     has_influence = np.abs(influence).max(axis=1, initial=0) > ROUNDING
     no_limit = np.full(len(squares), np.inf)
-    n_effective = np.divide(np.square(squares.sum(axis=1)), fourth_powers, out=no_limit, where=has_influence)
-    return np.asarray(np.minimum(np.maximum(2 * (n_effective - 2), 2), n_shown - 1.0))
+    n_effective = np.divide(square_of_sum, fourth_powers, out=no_limit, where=has_influence)
+
+    df = np.maximum(2 * (n_effective - 2), 2)
+    return np.asarray(np.minimum(df, n_shown - 1.0))
 
 
 def _cluster_by_item(
     influence: Floats, agent: Ids | Positions, items: tuple[Ids | Positions, Ids | Positions], shape: tuple[int, int]
 ) -> tuple[Floats, Floats]:
-    """Sum the influence of trials on J by item, and compute the covariance of J that is clustered by the items of the trials.
+    """Sum the influence of trials on J by item, and compute the covariance of J, clustered by item.
 
-    The covariance is S·Sᵀ − D·Dᵀ, with the sums S by item, and the sums D of independent trials by pair of items. Each of
-    these trials is in the sums S of both items, so that S·Sᵀ contains D·Dᵀ twice. A variance is at least that of A·Aᵀ + D·Dᵀ,
-    with the sums A of paired trials by item. This minimum treats pairs of items as independent clusters.
+    A paired trial has one item, and an independent trial has two. A variance is at least the variance for independent pairs of
+    items.
 
     influence, agent : arrays (n_trials,), influence of each trial (its contribution to the error of J), and its agent
     items : int arrays (n_trials,), items of both responses of a trial; the second one is −1 for a paired trial
     shape : numbers of agents and of items
 
-    Returns S, float array (n_agents, n_items), and the covariance, float array (n_agents, n_agents), without the factor n/(n − 1)
-    for n items.
+    Returns the sums, float array (n_agents, n_items), and the covariance, float array (n_agents, n_agents), without the factor
+    n/(n − 1) for n items.
     """
     first_item, second_item = items
     n_agents, n_items = shape
@@ -332,9 +335,12 @@ def _cluster_by_item(
     item_pair = low_item * np.int64(n_items) + high_item
     pair_sums = _sum_by_cell(influence, agent, item_pair, (n_agents, n_items**2))
 
+    # the products of the sums by item contain those of a pair of items twice, once for each item: subtract them once
     by_item = (paired_sums + (low_sums + high_sums)).toarray()
     pair_products = pair_sums @ pair_sums.T
     covariance = by_item @ by_item.T - pair_products.toarray()
+
+    # variance with the items of paired trials, and the pairs of items of independent trials, as independent clusters
     min_variance = (paired_sums @ paired_sums.T + pair_products).diagonal()
     return by_item, _replace_variances(covariance, np.maximum(covariance.diagonal(), min_variance))
 

@@ -336,11 +336,11 @@ def unknown_covariance(n_agents: int) -> CentredCovariance:
 
 
 def _iter_influence_of_means(chunks: ChunkSource, mean_answer: Floats, n_trials: Floats) -> Iterator[InfluenceChunk]:
-    """Yield the influence of the items of each chunk on the agents' mean answers, and the numbers of trials.
+    """Yield, for each chunk of trials, the influence of its items on the agents' mean answers, and the numbers of trials.
 
-    The influence of an item on an agent's mean answer is the sum of the residuals of the agent's trials on the item, divided by
-    the number of all trials of the agent. A mean answer does not depend on trials without the agent. All influence is therefore
-    direct: the direct influence, through the agent's own trials, equals the influence.
+    The influence of an item on an agent's mean answer is Σe/n: the sum of the residuals e of the agent's trials on the item,
+    divided by the number n of all its trials. It equals the direct influence, because a mean answer depends only on the agent's
+    own trials.
 
     chunks : function that yields the trials in chunks of items at each call; all weights are 1
     mean_answer : float array (n_agents,), mean answer to the trials of each agent
@@ -391,22 +391,22 @@ def covariance_on_these_items(chunks: ChunkSource, *, ability: Floats, n_items: 
     sums = _BlockSums(ability)
     for chunk in chunks():
         sums.add(chunk)
-    n = np.maximum(sums.n_trials, 1)
+    n_trials = np.maximum(sums.n_trials, 1)
     by_block = covariance_of_chunks(
         sums.iter_influence(chunks()),
         n_clusters=sums.n_blocks,
-        share_squares=sums.block_squares / n**2,
-        relative_variance=1 / n,
+        share_squares=sums.block_squares / n_trials**2,
+        relative_variance=1 / n_trials,
     )
     block_variance = np.diag(by_block.covariance)
 
     # f_i
     n_partners = max(int((sums.n_trials > 0).sum()) - 1, 1)
     n_pairs = 2 * n_partners
-    fpc = np.maximum(0.0, 1 - n / (n_pairs * n_items + 1))
+    fpc = np.maximum(0.0, 1 - n_trials / (n_pairs * n_items + 1))
 
     # τ²_i, σ²c_i and σ²g_i
-    trial_variance = _shrink_trial_variance(sums.residual_squares / n, df=by_block.df)
+    trial_variance = _shrink_trial_variance(sums.residual_squares / n_trials, df=by_block.df)
     relative_variance = trial_variance / max(float(np.nanmean(trial_variance)), ROUNDING)
     components = sums.estimate_components(relative_variance)
     if components is None:
@@ -414,12 +414,12 @@ def covariance_on_these_items(chunks: ChunkSource, *, ability: Floats, n_items: 
     cell_variance, pair_variance = components
 
     # Σ_j (w_ij − 1/J)² and Σ_p w_ip² − 1/P, which are 0 in a balanced plan
-    item_imbalance = sums.item_squares / n**2 - 1 / n_items
+    item_imbalance = sums.item_squares / n_trials**2 - 1 / n_items
     squared_counts = sums.n_by_pair**2
     pair_squares = squared_counts.sum(axis=1) + squared_counts.sum(axis=0)  # as the first and as the second agent
-    pair_imbalance = np.maximum(pair_squares / n**2 - 1 / n_pairs, 0)
+    pair_imbalance = np.maximum(pair_squares / n_trials**2 - 1 / n_pairs, 0)
 
-    residual_part = fpc * (trial_variance - cell_variance - pair_variance) / n
+    residual_part = fpc * (trial_variance - cell_variance - pair_variance) / n_trials
     remaining = residual_part + cell_variance * item_imbalance + pair_variance * pair_imbalance
     return by_block.with_scaled_variances(np.clip(remaining / block_variance, fpc / 4, 1))
 
@@ -478,8 +478,9 @@ class _BlockSums:
     def _add_numbers_of_trials(self, chunk: PairChunk) -> None:
         """Count the trials of each agent in each block and on each item, and add the counts to the sums, in place.
 
-        The squared counts measure how evenly an agent's trials are distributed over blocks and items. The number of products of
-        two residuals in one block is needed for the mean product. Blocks are the effect groups of the chunk.
+        The squared counts are also added. They measure how evenly an agent's trials are distributed over blocks and items. The
+        counts in blocks also give the number of products of two residuals in one block. Blocks are the effect groups of the
+        chunk.
         """
         n_agents = len(self.n_trials)
         ones = np.ones(len(chunk.value))
@@ -522,12 +523,10 @@ class _BlockSums:
     def iter_influence(self, chunks: Iterable[PairChunk]) -> Iterator[tuple[Floats, Floats]]:
         """Yield, for each chunk, the influence of each of its blocks on each ability, and the share of the agent's trials in it.
 
-        The influence of a block is the part of the error of an ability that comes from the trials of the block. It is the sum of
-        the agent's residuals in the block, divided by the number of all trials of the agent. The variance of the ability is
-        estimated from the squared influences.
+        The influence of a block on an ability is Σe/n: the sum of the agent's residuals e in the block, divided by the number n
+        of all its trials.
 
-        chunks : the chunks that were passed to `add`; all of them must have been added before, because the numbers of all trials
-            are needed
+        chunks : chunks that were all passed to `add` before, because the numbers of all trials are needed
 
         Yields two float arrays (n_agents, n_chunk_blocks).
         """
@@ -546,10 +545,10 @@ class _BlockSums:
         """Estimate two variances of each agent: between its effects on items, and between its effects with different partners.
 
         The item variance is the mean product of an agent's two residuals in a block. The partner variance is the mean product of
-        two residuals of one ordered pair of agents. Both estimates are shrunk: for agent i, towards r_i·v, with v the estimate
-        from the products of all agents.
+        two residuals of one ordered pair of agents. Both are shrunk towards the estimate from all agents, times the agent's
+        relative variance.
 
-        relative_variance : float array (n_agents,), r_i: residual variance of the agent divided by the mean over agents
+        relative_variance : float array (n_agents,), residual variance of each agent divided by the mean over agents
 
         Returns the two variances, float arrays (n_agents,), or None if no agent appears twice in a block. The partner variance
         is 0 if there are too few products.
@@ -571,9 +570,9 @@ class _BlockSums:
         """Estimate how much each agent's answers vary between its partners, the agents with which it is compared.
 
         Two residuals of one ordered pair of agents share the effect of this pair. Their mean product therefore estimates the
-        variance of the effects. The estimate of agent i is shrunk towards r_i·v, with v the estimate from all agents.
+        variance of the effects. It is shrunk towards the estimate from all agents, times the agent's relative variance.
 
-        relative_variance : float array (n_agents,), r_i: residual variance of the agent divided by the mean over agents
+        relative_variance : float array (n_agents,), residual variance of each agent divided by the mean over agents
 
         Returns a float array (n_agents,), 0 for all agents if there are too few products.
         """

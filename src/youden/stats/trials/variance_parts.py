@@ -339,11 +339,10 @@ def _group_by_item(item: Ids, max_items: int) -> list[Positions]:
 
 
 def _make_centred_design(first_unit: Ids, second_unit: Ids) -> Floats:
-    """Make a centred design matrix of the trials of one item, with one column for each agent or for each response.
+    """Make a centred design matrix of the trials of one item, with one column for each agent, or for each response.
 
-    A unit is an agent or a response; each trial shows two. Before centring, an entry is 1 if the trial shows the unit of the
-    column, and 0 if it does not. Centring subtracts the mean of each column, so that the matrix describes differences from the
-    mean answer on the item.
+    An agent or a response is called a unit; each trial shows two. An entry is 1 if the trial shows the unit of the column, and 0
+    otherwise. Then the mean of each column is subtracted, because effects are measured from the mean answer on the item.
 
     first_unit, second_unit : int arrays (n_trials,), numbers of the two agents, or of the two responses, of each trial
 
@@ -364,22 +363,23 @@ def _make_centred_design(first_unit: Ids, second_unit: Ids) -> Floats:
 def _compute_expectation_coefficients(designs: list[Floats], n_trials: int) -> Floats:
     """Compute the coefficients of the variance components in the expected sums of squares of one item.
 
-    The residuals e of the item have the sum of squares Σ(Zᵀe)² for each design matrix Z, and Σe². An entry is the expected value
-    of a sum of squares if one component is 1 and the others are 0.
+    There is one sum of squares of the item's residuals for each component. Its expected value is a linear function of the
+    components: a coefficient is the expected value if one component is 1 and the others are 0.
 
-    designs : centred design matrices Z, float array (n_trials, n_units), one for each component except the residual variance
+    designs : centred design matrices, float array (n_trials, n_units), one for each component except the residual variance
 
-    Returns a float array (n_components, n_components): rows are sums of squares, columns are components. The last row is
-    for Σe², and the last column for the residual variance.
+    Returns a float array (n_components, n_components): rows are sums of squares, columns are components. The residual variance
+    has the last row and the last column.
     """
+    # the sums of squares of the residuals e are Σ(Zᵀe)² for each design matrix Z, and Σe² for the residual variance
     n_components = len(designs) + 1
     coefficients = np.empty((n_components, n_components))
     for row, design in enumerate(designs):
-        # Independent effects u of variance 1 of another design Y give e = Yu, and the expected value of Σ(ZᵀYu)² is Σ(ZᵀY)².
+        # independent effects u of variance 1 of a design Y give e = Yu, and the expected value of Σ(ZᵀYu)² is Σ(ZᵀY)²
         for column, other_design in enumerate(designs):
             coefficients[row, column] = ((design.T @ other_design) ** 2).sum()
 
-        # Independent errors of variance 1 give ΣZ², because Z is centred. The effects u of this design give Σ(Zu)², also ΣZ².
+        # independent errors e of variance 1 give ΣZ² for Σ(Zᵀe)²; effects of variance 1 of this design give ΣZ² for Σe²
         coefficients[row, -1] = coefficients[-1, row] = (design**2).sum()
     coefficients[-1, -1] = n_trials - 1  # errors around their mean
     return coefficients
@@ -409,8 +409,8 @@ def _solve_moments(squares: Floats, expectations: Floats) -> tuple[Floats, Float
 def _compute_jackknife_errors(jackknife: Floats) -> tuple[Floats, Floats]:
     """Compute the jackknife standard errors of variance components, and the .975 quantiles of Student's t for 95% intervals.
 
-    The jackknife estimates each component without each item in turn. If a few items dominate these estimates, their kurtosis
-    is large, the standard error is uncertain, and the degrees of freedom are few.
+    The jackknife estimates each component without each item in turn. If a few items change an estimate much more than others,
+    its standard error is uncertain, and the degrees of freedom are few.
 
     jackknife : float array (n_items, n_components), estimates without each item
 
@@ -421,8 +421,8 @@ def _compute_jackknife_errors(jackknife: Floats) -> tuple[Floats, Floats]:
     sum_of_squares = squares.sum(axis=0)
     std_error = np.sqrt((n_items - 1) / n_items * sum_of_squares)
 
-    # Satterthwaite's df: a variance estimate from n items has the squared coefficient of variation (kurtosis − 1)/n, and χ²/df
-    # has 2/df. Both are equal for df = 2n/(kurtosis − 1).
+    # Satterthwaite's df: the squared coefficient of variation is (kurtosis − 1)/n for a variance estimate from n items, and 2/df
+    # for χ²/df. Both are equal for df = 2n/(kurtosis − 1).
     fourth_powers = (squares**2).sum(axis=0)
     kurtosis = n_items * fourth_powers / np.maximum(sum_of_squares**2, 1e-300)
     matched_df = 2 * n_items / np.maximum(kurtosis - 1, 1e-9)
@@ -435,7 +435,8 @@ def _estimate_pair_component(
 ) -> Part | None:
     """Estimate the variance of the effects of pairs of agents, with a 95% interval from a jackknife over agents.
 
-    All residuals of a pair contain its effect. The mean product of two of them, on different items, estimates the variance.
+    All residuals of a pair contain the effect of the pair. The variance of the effects is therefore estimated by the mean product
+    of two residuals of one pair on different items.
 
     first, second, item, residual : arrays (n_trials,), agents, item and residual of each trial
     ability_variance : sampling variance of an ability
@@ -467,8 +468,8 @@ def _estimate_pair_component(
         squares = ((jackknife - jackknife.mean()) ** 2).sum()
         std_error = float(np.sqrt((K - 1) / K * squares))
 
-    # The effects of both agents were subtracted from each residual. Their variance reduces the mean product. The effect of each
-    # agent contains 1/(K − 2) of the pair effect, so that 1 − 2/(K − 2) of it is left, or at least 1/3.
+    # The estimated effects of both agents were subtracted from each residual, so that their variance reduces the mean product.
+    # Each of them contains 1/(K − 2) of the pair effect, so that 1 − 2/(K − 2) of it is left, or at least 1/3.
     mean_product = float(product_sum.sum() / n_products.sum())
     pair_share = 1 - 2 / max(K - 2, 3)
     value = (mean_product + 2 * ability_variance) / pair_share
