@@ -80,10 +80,10 @@ class _Server:
         self.wait = 0.0
 
     def record_failure(self, reason: str, *, now: float, affects_all_calls: bool, was_probe: bool) -> None:
-        """Record a failed call, and decide whether the server is left out.
+        """Record a failed call. The server is left out after a failure that affects all calls, or after three in a row.
 
-        The server is left out after one failure that affects all calls, or after three failures in a row. The first probe is
-        sent after 1 second. Each failed probe doubles this time, up to 30 seconds.
+        A server that is left out gets its first probe, a call that tests whether it works again, after 1 second. Each failed
+        probe doubles this time, up to 30 seconds.
 
         reason : why the call failed
         now : time by the clock of the judge, in seconds

@@ -94,8 +94,9 @@ def find_json_label(text: str, labels: Sequence[str]) -> str | None:
         value = json.loads(json_text, strict=False, object_pairs_hook=_make_object_with_one_answer)
     except (ValueError, RecursionError):
         return None
-    answer = value.get("answer") if isinstance(value, dict) else None
-    return parse_label(answer, tuple(labels)) if isinstance(answer, str) else None
+    if not isinstance(value, dict) or not isinstance(value.get("answer"), str):
+        return None
+    return parse_label(value["answer"], tuple(labels))
 
 
 def _make_object_with_one_answer(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -352,8 +353,8 @@ def _find_answer_label(
 ) -> tuple[str | None, MissingReason]:
     """Find the label that an answer gives.
 
-    A text that consists only of a label gives this label, even if the model was cut off after it. A label within a longer text
-    counts only if the reply is complete and is not a refusal. With "json", the label is read from a JSON object instead.
+    An answer that consists only of a label, or of a JSON object for "json", gives this label, even if the model was cut off after
+    it. A label within a longer text counts only if the reply is complete and is not a refusal.
 
     completion : reply of the model
     answer : text of the reply after its reasoning; None if the reasoning is not finished

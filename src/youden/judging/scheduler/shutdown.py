@@ -265,8 +265,8 @@ class StopReason:
         Parameters
         ----------
         *budgets : Budget
-            Budgets of the run. A note about the costs that they have counted for answers without valid token counts, and for
-            calls without a usable reply, is added to the error. Equal notes are added once.
+            Budgets of the run. Notes about their uncertain costs are added to the error: those of answers without valid token
+            counts, and of calls without a usable reply. Equal notes are added once.
 
         Raises
         ------

@@ -170,8 +170,8 @@ class PostgresBackend(SqlBackend):
     def _run_with_retries(self, operation: Callable[[Connection], T]) -> T:
         """Call a function of the connection, and call it again after a deadlock, a timeout or a lost connection.
 
-        A lost connection is opened again. If the server is still unreachable after the process was asked to stop, later
-        calls of this method fail at once, so that they do not delay the end of the process.
+        A lost connection is opened again. If the process was asked to stop and the server is unreachable, all later calls of this
+        method fail at once.
 
         operation : function of an open connection; it may be called several times
 
