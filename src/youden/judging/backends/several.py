@@ -367,10 +367,12 @@ def _find_first_reason(missing_reasons: Codes) -> Codes:
 
     missing_reasons : int array (n_judges, n_trials), codes of `MISSING_REASONS`; 0 if the judge answered
     """
-    first_reasons = np.full(missing_reasons.shape[1], MISSING_REASONS.index("unparsed"), dtype=missing_reasons.dtype)
-    for reasons_of_judge in missing_reasons[::-1]:  # the first judge is the last one to set its reason
-        is_missing = reasons_of_judge != 0
-        first_reasons[is_missing] = reasons_of_judge[is_missing]
+    has_no_answer = missing_reasons != 0  # (n_judges, n_trials)
+    first_judge = np.argmax(has_no_answer, axis=0)
+    trials = np.arange(missing_reasons.shape[1])
+    first_reasons: Codes = missing_reasons[first_judge, trials]
+    all_judges_answered = ~has_no_answer.any(axis=0)
+    first_reasons[all_judges_answered] = MISSING_REASONS.index("unparsed")
     return first_reasons
 
 

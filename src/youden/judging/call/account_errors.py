@@ -262,7 +262,7 @@ def _get_status_of_code(code: object) -> int | None:
 
 
 def is_quotation(wording: str, texts: Iterable[str]) -> bool:
-    """Return whether a part of an error's message may be a quotation of the request, because a text of the request contains it.
+    """Return whether a text of the request contains a part of an error's message, which may then be a quotation.
 
     Differences in letter case, and in the white space of the request, are ignored.
 

@@ -245,7 +245,8 @@ def to_judge_error(error: CallError, *, judge: str, address: str) -> JudgeError:
         the account cannot pay for calls (`kind` "fatal"); [judge-unreachable] without a reply, or if a gateway replied
         in place of the judge (502, 503, 504); otherwise [judge-rejects].
     """
-    reason = error.reason if error.reason.endswith((".", "!", "?", "…")) else f"{error.reason}."
+    is_sentence = error.reason.endswith((".", "!", "?", "…"))
+    reason = error.reason if is_sentence else f"{error.reason}."
     reply = f"The judge '{judge}' at {address} replied: {reason}"
     status_error = _make_status_error(reply, error.status)
     if status_error is not None:

@@ -338,8 +338,8 @@ def _read_lines(path: Path) -> list[bytes]:
 def _parse_entry(line: bytes) -> Entry:
     """Parse a line of a cassette.
 
-    Raises: ValueError if the line or its answer is not valid, if it has no outcome or two, or if its request hash is wrong. The
-    hash is not checked if the texts of the request are redacted.
+    Raises: ValueError if the line or its answer is not valid, or if the line has not exactly one of answer and failure. Also if
+    the request hash is wrong, which is not checked if the texts of the request are redacted.
     """
     fields = _Line.model_validate_json(_replace_surrogates(line))
     request = fields.request.model_dump(exclude_none=True, exclude={"parameters"})

@@ -14,8 +14,8 @@ from functools import lru_cache
 def find_label(text: str, labels: Collection[str]) -> str | None:
     """Find the label that a text without reasoning gives as its answer; None if the answer is not clear.
 
-    - If only one label occurs in the text, this label is the answer. It must not be negated ("YES is wrong") or an ordinary word
-      of a sentence ("no doubt") at every place where it occurs.
+    - If only one label occurs in the text, this label is the answer, provided that at least one occurrence is neither negated
+      ("YES is wrong") nor an ordinary word of a sentence ("no doubt").
     - Otherwise, the answer is the label that is the whole first line or the whole last line. If both lines are labels, they must
       be the same.
 
@@ -140,9 +140,9 @@ def parse_label(text: str, labels: tuple[str, ...]) -> str | None:
         return label
 
     has_numeric_label = any(label[:1].isdigit() for label in labels)
-    unnumbered_text = folded_text if has_numeric_label else _ITEM_NUMBER.sub("", folded_text)
-    trimmed_text = _normalize_and_trim(unnumbered_text)
-    return _find_only_match(trimmed_text, labels, _normalize_and_trim)
+    if not has_numeric_label:
+        folded_text = _ITEM_NUMBER.sub("", folded_text)
+    return _find_only_match(_normalize_and_trim(folded_text), labels, _normalize_and_trim)
 
 
 def _find_only_match(text: str, labels: tuple[str, ...], normalize: Callable[[str], str]) -> str | None:

@@ -331,7 +331,7 @@ class RequestLoop:
         )
 
     async def _test_server_before_first_answer(self, call: Call) -> None:
-        """If no call of this run was answered yet, test whether the server works at all, after a call has failed.
+        """Test whether the server works at all, if a call has failed before any call of this run was answered.
 
         The test sends a request that was answered in an earlier run, if there is one. If the server answers it, the failure is
         the fault of the call. Nothing is sent if the run has to end.

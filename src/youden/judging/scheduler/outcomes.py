@@ -233,8 +233,8 @@ class Outcomes:
 
         The reason of the first failure is shown, because the counts of missing answers do not contain it.
         """
-        is_known_to_work = stored or self.stop.has_answers  # otherwise, an error that ends the run states the reason
-        if isinstance(outcome, Failure) and is_known_to_work and not self._has_shown_failure:
+        does_server_work = stored or self.stop.has_answers  # if not, the error that ends the run states the reason
+        if isinstance(outcome, Failure) and does_server_work and not self._has_shown_failure:
             self._has_shown_failure = True
             self.log.announce("first_failure", f"first failed call of '{self.judge.name}': {outcome.reason}")
         result = self.work.record_outcome(call.rows, call.key, outcome, usd=usd, stored=stored)
