@@ -157,9 +157,12 @@ def make_http_error(
     Returns
     -------
     CallError
-        Of kind `fatal` if the error is about the account or the model. Its status is then 402 for missing credit, 401 for an
-        invalid key, and 404 for an unknown model, whatever `status` is. Of kind `rejected`, with status 400, if the status is 403
-        and the message is about the content of the request. Otherwise of the kind of the status (`classify_status`).
+        Its kind is
+
+        - `fatal` if the error is about the account or the model. Its status is then 402 for missing credit, 401 for an invalid
+          key, and 404 for an unknown model, whatever `status` is.
+        - `rejected`, with status 400, if `status` is 403 and the message is about the content of the request.
+        - otherwise the kind of `status` (`classify_status`).
 
     Examples
     --------

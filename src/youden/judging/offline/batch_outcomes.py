@@ -21,8 +21,8 @@ def find_outcomes(
     Its outcome is then a transient failure, so that it may be sent again. Otherwise, its result is missing: it will follow.
 
     job : record of the batch, with the hashes of its requests
-    state : final state of the batch. The files are complete if they have `state.n_lines` lines. If they have no results, the
-        outcomes are the errors of rejected requests in `state.errors`.
+    state : final state of the batch. The files are complete if they have `state.n_lines` lines; None means that this is never
+        certain. If they have no results, the outcomes are the errors of rejected requests in `state.errors`.
     files : contents of the result files; lines that are damaged or belong to other requests are ignored
 
     Returns the outcomes by request hash, and the hashes of the requests whose results are missing. If the status is "failed",

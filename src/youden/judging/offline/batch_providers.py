@@ -186,7 +186,7 @@ class FolderBatches:
         return file
 
     async def status(self, batch: str) -> BatchState:
-        """Return the current status of a batch.
+        """Return the current status of a batch: "completed", "ended short" or "waiting".
 
         - "completed": all requests have a result line in the file of answers.
         - "ended short": only some requests have one, and the engine has created a file `answers-….done`, which marks that no more

@@ -445,8 +445,7 @@ class AnthropicBatches(_HttpBatches):
         """
         counts = _parse_counts(reply)
         status = reply.get("processing_status")
-        is_known_status = status in ("in_progress", "canceling", "ended")
-        if reply.get("id") != batch or not is_known_status:
+        if reply.get("id") != batch or status not in ("in_progress", "canceling", "ended"):
             raise _make_reply_error(f"a batch in the state {status!r:.60}")
 
         n_done = sum(counts.values()) - counts["processing"]

@@ -450,8 +450,9 @@ class BatchRunner:
         # answers come first: they show that the server works, so the requests are at fault for the failures
         answers = {key: outcome for key, outcome in outcomes.items() if isinstance(outcome, Completion)}
         failures = {key: outcome for key, outcome in outcomes.items() if isinstance(outcome, CallError)}
+        answers_first: dict[str, Completion | CallError] = {**answers, **failures}
         max_costs, actual_costs = [], []
-        for key, outcome in (*answers.items(), *failures.items()):
+        for key, outcome in answers_first.items():
             if key in rows_by_key:
                 call = self._failed_calls.get(key)  # a call that failed before keeps its cost and attempts
                 if call is None:

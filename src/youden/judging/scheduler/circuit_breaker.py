@@ -146,7 +146,7 @@ class CircuitBreaker:
     async def _admit_probe(self) -> AsyncIterator[None]:
         """Wait until a call may be sent as a probe, a test whether the outage is over. Send it in the body of `async with`.
 
-        Only one call is in the body at a time. All other calls wait for its result, until an answer closes the circuit.
+        Only one call is in the body at a time, and all other calls wait for its result. A reply closes the circuit for all.
         """
         async with AsyncExitStack() as lock_stack:
             await lock_stack.enter_async_context(self._probe_lock)
