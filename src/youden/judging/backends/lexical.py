@@ -517,15 +517,15 @@ def _compute_copied_shares(pool: Pool, texts: SegmentedTexts, *, agent_of_text: 
     shares = np.full(pool.all_texts.shape, np.nan)
     n_responses = len(item_of_text)
 
-    # the responses to an item are consecutive: from starts[item] up to starts[item + 1] − 1
+    # the responses to an item are consecutive: from starts[column] up to starts[column + 1] − 1
     starts = np.searchsorted(item_of_text, np.arange(pool.n_items + 1))
-    for item, record in enumerate(pool.items):
-        if record.prompt is None:
+    for column, item in enumerate(pool.items):
+        if item.prompt is None:
             continue
-        positions = np.arange(starts[item], starts[item + 1])
+        positions = np.arange(starts[column], starts[column + 1])
         responses = (texts[position] for position in positions)
-        prompt = texts[n_responses + item]  # the prompts follow the responses
-        shares[agent_of_text[positions], item] = copied_shares(responses, prompt)
+        prompt = texts[n_responses + column]  # the prompts follow the responses
+        shares[agent_of_text[positions], column] = copied_shares(responses, prompt)
     return shares
 
 

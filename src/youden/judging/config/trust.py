@@ -338,10 +338,10 @@ def find_trusted_file() -> Path:
     Raises: ConfigError [trust-file] if the user has neither a configuration directory nor a home directory.
     """
     name = "APPDATA" if os.name == "nt" else "XDG_CONFIG_HOME"
-    base = os.environ.get(name, "")
-    if not os.path.isabs(base):
-        base = os.path.join(os.path.expanduser("~"), ".config")
-    path = Path(base) / "youden" / "trusted.yaml"
+    config_folder = os.environ.get(name, "")
+    if not os.path.isabs(config_folder):
+        config_folder = os.path.join(os.path.expanduser("~"), ".config")
+    path = Path(config_folder) / "youden" / "trusted.yaml"
     if not path.is_absolute():
         raise _make_trust_file_error(
             path, f"this user has no home directory. Set {name} to a directory outside the project"
