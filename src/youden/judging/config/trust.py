@@ -251,8 +251,8 @@ def _to_pattern(host: str) -> str:
 def _list_known_hosts() -> dict[str, list[str]]:
     """List the hosts that may get the API key in each environment variable.
 
-    These are the hosts in `HOSTS`, the host of the provider's default address, and the text `litellm/PROVIDER`. This text stands
-    for the host that litellm uses for the provider by default. A "*" in a host stands for one part of the host without a dot.
+    These are the hosts in `HOSTS`, the host of the provider's default address, and the text `litellm/PROVIDER`. This text
+    represents the host that litellm uses for the provider by default. A "*" in a host matches one part of it, without a dot.
     """
     hosts_by_variable = {variable: list(hosts) for variable, hosts in HOSTS.items()}
     for name, record in (BACKENDS | PROVIDERS).items():
