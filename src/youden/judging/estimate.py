@@ -388,8 +388,8 @@ def _with_answers_under_other_settings(
 ) -> Cost:
     """Add to an estimate how many trials the same model has answered under other settings, and how these settings differ.
 
-    Several earlier judges may have used other settings. The one with the most answers to the first `CHUNK` trials is reported.
-    The store is searched for the last `MAX_OTHER_JUDGES` judges of the model.
+    Of the last `MAX_OTHER_JUDGES` judges of the model in the store, the one with the most answers to the first `CHUNK` trials is
+    reported. Judges whose prompt has other labels are ignored.
 
     compute_keys : function that yields the row and the request hash of each trial, given the questions of a judge
     known_digests : digests of the questions of this judge, and of the other judges of its jury
@@ -401,11 +401,12 @@ def _with_answers_under_other_settings(
         with suppress(YoudenError):  # a judge whose prompt cannot be loaded is ignored
             questions = load_judge_config(stored_config).questions()
             has_same_labels = questions.prompt.labels == config.loaded_prompt.labels
-            if has_same_labels and questions.digest not in known_digests:
-                n_first_answers = _count_answers(store, islice(compute_keys(questions), CHUNK))
-                if n_first_answers > most_first_answers:
-                    most_first_answers = n_first_answers
-                    reported_judge = questions, stored_config
+            if not has_same_labels or questions.digest in known_digests:
+                continue
+            n_first_answers = _count_answers(store, islice(compute_keys(questions), CHUNK))
+            if n_first_answers > most_first_answers:
+                most_first_answers = n_first_answers
+                reported_judge = questions, stored_config
     if reported_judge is None:
         return cost
 
