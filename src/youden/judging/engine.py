@@ -124,17 +124,21 @@ class JudgedTrials:
     def iter_row_keys(self) -> Iterator[RowKey]:
         """Yield row and request hash of every trial, in the order in which the trials are judged, and keep the hashes.
 
-        The last rows of a plan are independent trials. They are spread evenly over the rows before them, so that a run that
-        ends early, for example at its cost cap, has answers of both trial types. Several processes that judge a plan begin at
-        different start positions.
+        The independent trials at the end of the plan are spread evenly over the trials before them. A run that ends early, for
+        example at its cost cap, therefore has answers of both trial types. Several processes that judge a plan begin at different
+        trials.
         """
         n_trials = len(self._plan)
         paired_rows = np.flatnonzero(self._plan.trial_type == PAIRED)
-        n_first_rows = int(paired_rows[-1]) + 1 if len(paired_rows) else 0  # number of rows up to the last paired trial
-        n_last_rows = n_trials - n_first_rows
-        first_rows = self._iter_from_start_position(0, n_first_rows)
-        last_rows = self._iter_from_start_position(n_first_rows, n_trials)
-        for row, key in _insert_evenly(last_rows, n_last_rows, base=first_rows, n_base=n_first_rows):
+        independent_start = 0  # row of the first independent trial after all paired trials
+        if len(paired_rows) > 0:
+            independent_start = int(paired_rows[-1]) + 1
+
+        earlier_trials = self._iter_from_start_position(0, independent_start)
+        independent_trials = self._iter_from_start_position(independent_start, n_trials)
+        n_independent = n_trials - independent_start
+        merged_trials = _insert_evenly(independent_trials, n_independent, base=earlier_trials, n_base=independent_start)
+        for row, key in merged_trials:
             self._request_hashes[row] = key  # `read_answers` needs it
             yield row, key
 
@@ -199,13 +203,14 @@ class JudgedTrials:
 
         self._counts[reason] += len(rows)
         if stored:
-            # a stored outcome costs nothing, so the run stops only if too many answers would be missing even with answers to
-            # all other trials
-            counts, n_done = self._counts, len(self)
+            # a stored outcome costs nothing, so the run continues as long as enough trials may still get an answer
+            counts = self._counts
+            n_done = len(self)
         else:
             self.costs.add(rows, make_payment(usd, completion))
             self._new_counts[reason] += len(rows)
-            counts, n_done = self._new_counts, self._new_counts.total()
+            counts = self._new_counts
+            n_done = counts.total()
 
         n_missing = counts.total() - counts["answered"]
         if exceeds_max_missing(n_missing, n_done, max_missing=self._options.max_missing, is_certain=stored):
@@ -236,7 +241,7 @@ class JudgedTrials:
 
 
 def _insert_evenly(rows: Iterator[RowKey], n_rows: int, *, base: Iterator[RowKey], n_base: int) -> Iterator[RowKey]:
-    """Merge two iterators: yield the elements of `base` in order, and insert those of `rows` at equal distances.
+    """Yield the elements of two iterators: those of `base`, with those of `rows` in between at equal distances.
 
     n_rows, n_base : number of elements of `rows` and of `base`
     """
@@ -318,8 +323,8 @@ async def judge_plan(
 async def _run_judge(run: _Run, config: JudgeConfig, judge: Judge | None) -> Verdicts:
     """Run one judge, and return its verdicts on the plan.
 
-    Depending on the config and the options, stored answers are read, the judge judges the whole plan at once, or requests
-    are sent as single calls or in batches.
+    The config and the options decide whether stored answers are read, the judge judges the whole plan at once, or requests are
+    sent.
 
     run : plan, store, options, budget and log, which all judges of a jury share
     config : config of the judge
@@ -433,9 +438,9 @@ def _read_stored_verdicts(run: _Run, config: JudgeConfig) -> Verdicts:
 async def _run_calls(run: _Run, config: JudgeConfig, backend: Backend) -> Verdicts:
     """Send one HTTP request for each trial without a stored answer, concurrently, and return the verdicts.
 
-    Several processes (workers) may send the requests of one run and share its store. The verdicts are therefore made from
-    the answers in the store, and not from the replies to this process. A run whose answers are all stored needs no API key.
-    If a signal stops the run, calls in flight have `options.grace` seconds to end.
+    The verdicts are made from the answers in the store, because several processes (workers) may share the requests of a run. A
+    run whose answers are all stored needs no API key. If a signal stops the run, calls in flight have `options.grace` seconds to
+    end.
 
     run : plan, store, options, budget and log, which all judges of a jury share
     config : judge, whose prompt, parser and prices are used
@@ -511,8 +516,8 @@ def _check_single_server(config: JudgeConfig) -> None:
 def _make_provider(run: _Run, config: JudgeConfig, store: Store, batching: Batching) -> BatchProvider:
     """Make the provider of a judge's batches: a Batch API, or a folder for the exchange with an external engine.
 
-    The path of the folder is shown to the user. Before a Batch API is used, it is checked that the API keys of all judges of
-    the jury may be sent to their hosts.
+    The path of the folder is shown to the user. For a Batch API, it is checked first that the API keys of all judges of the jury
+    may be sent to their hosts.
 
     run : plan, store, options, budget and log, which all judges of a jury share
     config : judge with one server
@@ -549,9 +554,9 @@ def _make_verdicts(
 ) -> Verdicts:
     """Convert answers to verdicts, with costs and with findings (messages for the user) about the answers.
 
-    A cost account is a name under which the store sums the costs of all invocations of a run. If the options name an account,
-    the verdicts get these costs, and otherwise the costs of this invocation. The names of the models that answered are added
-    to the store, unless the store is open only for reading.
+    If the options name a cost account, the verdicts get the costs of all invocations of the run, which the store has summed in
+    this account. Otherwise, they get the costs of this invocation. The names of the models that answered are added to the store,
+    unless the store is open only for reading.
 
     run : plan, options and budget
     config : judge that gave the answers

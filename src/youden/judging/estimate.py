@@ -17,7 +17,6 @@ from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from itertools import islice
-from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -261,7 +260,7 @@ def estimate(
             cost = _with_remaining_cost(cost, config, answers, row_keys, characters, is_repeated=is_repeated)
             if cost.calls_left:
                 known_digests = {judge.questions().digest for judge in (config, *jury) if judge.makes_calls}
-                cost = _with_other_settings(
+                cost = _with_answers_under_other_settings(
                     cost, config, answers, lambda questions: keys(questions, plan), known_digests=known_digests
                 )
     if is_repeated.any():
@@ -273,41 +272,55 @@ def estimate(
 
 
 def _without_repeated_requests(cost: Cost, config: JudgeConfig, is_repeated: Bools, characters: Positions) -> Cost:
-    """Count the tokens and the cost of each request only once, even if several trials share it.
+    """Remove the tokens and the cost of repeated requests from an estimate.
 
-    cost : estimate in which they are counted for each trial
+    A request that several trials share is sent once, but the estimate counts it for each of these trials.
+
+    cost : estimate for all trials
     is_repeated : bool array (n_trials,), whether an earlier trial has the same request
     characters : int array (n_trials,), number of characters of each trial's request
     """
-    tokens_in = math.ceil(cost.tokens_in * int(characters[~is_repeated].sum()) / int(characters.sum()))
-    tokens_out = config.answer_tokens * int((~is_repeated).sum())
+    n_repeated = int(is_repeated.sum())
+    n_requests = len(is_repeated) - n_repeated
+    n_sent_characters = int(characters[~is_repeated].sum())
+
+    tokens_in = math.ceil(cost.tokens_in * n_sent_characters / int(characters.sum()))
+    tokens_out = config.answer_tokens * n_requests
     usd = _compute_cost(config, tokens_in, tokens_out)
-    return replace(cost, tokens_in=tokens_in, tokens_out=tokens_out, usd=usd, n_shared=int(is_repeated.sum()))
+    return replace(cost, tokens_in=tokens_in, tokens_out=tokens_out, usd=usd, n_shared=n_repeated)
 
 
 def _find_repeated_requests(plan: Plan, *, shows_task: bool) -> Bools:
-    """Find the trials that share the request of an earlier trial, because both show the same texts.
+    """Find the trials whose request equals that of an earlier trial.
 
-    shows_task : whether a request also contains the prompt of the item
+    Two requests are equal if they show the same texts in the same order, and have the same replicate number.
+
+    shows_task : whether a request also contains the prompt of the item, so that equal requests have the same item, too
 
     Returns a bool array (n_trials,).
     """
     texts = plan.pool.all_texts
     text_hashes = np.fromiter(map(hash, texts.flat), dtype=np.int64, count=texts.size)
-    distinct_hashes, numbers = np.unique(text_hashes, return_inverse=True)
+    distinct_hashes, text_ids = np.unique(text_hashes, return_inverse=True)
     n_texts = len(distinct_hashes)
-    if n_texts == texts.size:
+    if n_texts == texts.size:  # all texts differ, and so do all requests
         return np.zeros(len(plan), dtype=bool)
 
-    (first_row, second_row), (first_item, second_item) = plan.text_rows, plan.trials.text_cells
-    text_number = numbers.astype(np.int64).reshape(texts.shape)
-    request = text_number[first_row, first_item] * n_texts + text_number[second_row, second_item]
-    request = request * (int(plan.replicate.max(initial=0)) + 1) + plan.replicate
+    text_ids = text_ids.astype(np.int64).reshape(texts.shape)
+    first_row, second_row = plan.text_rows
+    first_item, second_item = plan.trials.text_cells
+    first_text_ids = text_ids[first_row, first_item]
+    second_text_ids = text_ids[second_row, second_item]
+
+    # one number per distinct request
+    n_replicates = int(plan.replicate.max(initial=0)) + 1
+    request_ids = (first_text_ids * n_texts + second_text_ids) * n_replicates + plan.replicate
     if shows_task:
-        request = request * plan.n_items + plan.item
-    order = np.argsort(request, kind="stable")  # for a million trials, much faster than `np.unique`, which hashes
-    is_repeated = np.zeros(len(plan), dtype=bool)
-    is_repeated[order[1:]] = request[order[1:]] == request[order[:-1]]
+        request_ids = request_ids * plan.n_items + plan.item
+
+    _, first_trials = np.unique(request_ids, return_index=True)
+    is_repeated = np.ones(len(plan), dtype=bool)
+    is_repeated[first_trials] = False
     return is_repeated
 
 
@@ -342,10 +355,10 @@ def _with_remaining_cost(
     *,
     is_repeated: Bools,
 ) -> Cost:
-    """Add to an estimate how many trials have a stored outcome, and what the remaining calls cost.
+    """Add to an estimate the number of trials with a stored outcome, and the cost of the remaining requests.
 
-    The input tokens of the remaining requests are assumed to be proportional to their characters, and the output tokens to the
-    number of these requests.
+    The input tokens of a request are assumed to be proportional to its characters. All answers are assumed to have the same
+    number of tokens.
 
     cost : estimate for all trials
     config : judge, with its prices
@@ -365,41 +378,51 @@ def _with_remaining_cost(
     return replace(cost, stored=remaining.n_stored_trials, usd_left=usd_left)
 
 
-def _with_other_settings(
+def _with_answers_under_other_settings(
     cost: Cost,
     config: JudgeConfig,
     store: Store,
-    iter_keys_of: Callable[[Questions], Iterator[RowKey]],
+    compute_keys: Callable[[Questions], Iterator[RowKey]],
     *,
     known_digests: set[str],
 ) -> Cost:
-    """Add to an estimate how many trials have an answer under other settings of the judge, and which settings these are.
+    """Add to an estimate how many trials the same model has answered under other settings, and how these settings differ.
 
-    Of the last `MAX_OTHER_JUDGES` judges of the same model that the store records, the one with the most answers to the first
-    `CHUNK` trials counts. A judge whose prompt cannot be loaded, or has other labels, is left out.
+    Of the last `MAX_OTHER_JUDGES` judges of the model in the store, the one with the most answers to the first `CHUNK` trials is
+    reported. Judges whose prompt has other labels are ignored.
 
-    iter_keys_of : function that yields row and request hash of each trial for the questions to a judge
-    known_digests : digests of the questions to this judge, and to the other judges of its jury
+    compute_keys : function that yields the row and the request hash of each trial, given the questions of a judge
+    known_digests : digests of the questions of this judge, and of the other judges of its jury
     """
-    candidates: list[tuple[int, Questions, dict[str, Json]]] = []
+    most_first_answers = 0
+    reported_judge: tuple[Questions, dict[str, Json]] | None = None
     judges_of_model = [judge for judge in store.judges() if judge.get("model") == config.model]
-    for recorded in judges_of_model[-MAX_OTHER_JUDGES:]:
-        with suppress(YoudenError):
-            questions = load_judge_config(recorded).questions()
-            if questions.digest not in known_digests and questions.prompt.labels == config.loaded_prompt.labels:
-                n_first_answers = _count_answers(store, islice(iter_keys_of(questions), CHUNK))
-                candidates.append((n_first_answers, questions, recorded))
-    if not any(n_first_answers for n_first_answers, _, _ in candidates):
+    for stored_config in judges_of_model[-MAX_OTHER_JUDGES:]:
+        with suppress(YoudenError):  # a judge whose prompt cannot be loaded is ignored
+            questions = load_judge_config(stored_config).questions()
+            has_same_labels = questions.prompt.labels == config.loaded_prompt.labels
+            if not has_same_labels or questions.digest in known_digests:
+                continue
+            n_first_answers = _count_answers(store, islice(compute_keys(questions), CHUNK))
+            if n_first_answers > most_first_answers:
+                most_first_answers = n_first_answers
+                reported_judge = questions, stored_config
+    if reported_judge is None:
         return cost
 
-    _, questions, recorded = max(candidates, key=itemgetter(0))
-    differences = [
-        f"{name}: {_format_setting(recorded.get(name))} instead of {_format_setting(value)}"
-        for name, value in config.public().items()
-        if name != "name" and recorded.get(name) != value
-    ]
-    n_answers = _count_answers(store, iter_keys_of(questions))
-    return replace(cost, n_other_settings=n_answers, other_settings=", ".join(differences))
+    questions, stored_config = reported_judge
+    n_answers = _count_answers(store, compute_keys(questions))
+    return replace(cost, n_other_settings=n_answers, other_settings=_describe_differences(config, stored_config))
+
+
+def _describe_differences(config: JudgeConfig, stored_config: Mapping[str, Json]) -> str:
+    """Describe how the settings of a stored judge differ from those of a judge, such as "max_tokens: 5 instead of 8"."""
+    differences = []
+    for name, value in config.public().items():
+        stored_value = stored_config.get(name)
+        if name != "name" and stored_value != value:
+            differences.append(f"{name}: {_format_setting(stored_value)} instead of {_format_setting(value)}")
+    return ", ".join(differences)
 
 
 def _format_setting(value: Json) -> str:
@@ -408,11 +431,12 @@ def _format_setting(value: Json) -> str:
 
 
 def _count_answers(store: Store, row_keys: Iterator[RowKey]) -> int:
-    """Count the trials with a stored answer."""
+    """Count the trials with a stored answer. row_keys: row and request hash of each trial."""
     n_answers = 0
-    while chunk := [key for _, key in islice(row_keys, CHUNK)]:
-        answers = store.answers(list(dict.fromkeys(chunk)))
-        n_answers += sum(key in answers for key in chunk)
+    while chunk := list(islice(row_keys, CHUNK)):
+        keys = [key for _, key in chunk]
+        answers = store.answers(list(dict.fromkeys(keys)))
+        n_answers += sum(key in answers for key in keys)
     return n_answers
 
 
@@ -430,7 +454,7 @@ class _RemainingRequests(NamedTuple):
 def _count_remaining(
     store: Store, row_keys: Iterator[RowKey], characters: Positions, is_repeated: Bools
 ) -> _RemainingRequests:
-    """Count the requests of a plan that are still to be sent, and the trials with a stored outcome.
+    """Count the trials with a stored outcome, and the requests that have none.
 
     store : store of the outcomes
     row_keys : row and request hash of each trial, which are looked up in chunks of `CHUNK` trials
@@ -439,7 +463,8 @@ def _count_remaining(
     """
     n_stored_trials = n_requests = n_characters = 0
     while chunk := list(islice(row_keys, CHUNK)):
-        outcomes = store.get_outcomes(list(dict.fromkeys(key for _, key in chunk)))
+        distinct_keys = list(dict.fromkeys(key for _, key in chunk))
+        outcomes = store.get_outcomes(distinct_keys)
         stored_keys = {key for key, outcome in outcomes.items() if is_final(outcome)}
         n_stored_trials += sum(key in stored_keys for _, key in chunk)
 

@@ -199,8 +199,8 @@ def _weight_words(
     """Compute the weights of words, and select the words that can contribute to a similarity.
 
     Each model of text similarity is fitted on a part of the items. The weight of a word in a model is its inverse document
-    frequency over these items: 0 if the word occurs on all of them. A word is selected if at least two texts contain it, and
-    its weight is above 0 in at least one model.
+    frequency (idf) over these items; it is 0 for a word that occurs on all of them. A word is selected if at least two texts
+    contain it, and its weight is above 0 in at least one model.
 
     matrix : int8 csr_array (n_texts, n_words), 1 if the text contains the word
     item_of_text : int array (n_texts,), item of each text
@@ -300,11 +300,11 @@ def _draw_folds(items: Index, rng: np.random.Generator, *, n_items: int) -> Inde
 def sample_pairs(
     item_of_text: Index, rng: np.random.Generator, *, paired: bool, limit: int = FITTING_PAIRS
 ) -> tuple[Index, Index]:
-    """Sample distinct ordered pairs of two different texts uniformly; both may be texts of one agent.
+    """Sample distinct ordered pairs of two different texts uniformly.
 
-    The partners of a text are the texts that can form a pair with it. If `paired` is True, these are the other texts on its item.
-    If it is False, they are the texts on all other items. All possible pairs get numbers from 0 on, a sample of the numbers is
-    drawn, and each number is converted back to its pair of texts.
+    The partners of a text are the texts that can form a pair with it: the other texts on its item if `paired` is True, else the
+    texts on all other items. All possible pairs are numbered from 0 on, numbers are drawn without replacement, and each number is
+    converted to its pair of texts.
 
     item_of_text : int array (n_texts,), item of each text, ascending
     rng : source of the sample
@@ -326,8 +326,8 @@ def sample_pairs(
     first = np.searchsorted(pairs_end, pair_numbers, side="right")
     partner_numbers = pair_numbers - pairs_start[first]  # 0 for the first partner of the text
 
-    # Convert the number of the partner to its position: skip the other texts in between. For example, the texts 2, 3 and 4 are on
-    # one item. The paired partners of text 3 are 2 and 4. Its other partners are 0, 1, 5, …
+    # Convert the number of a partner to its position, by skipping the texts that are no partners. For example, if the texts 2, 3
+    # and 4 are on one item, the paired partners of text 3 are 2 and 4, and its other partners are 0, 1, 5, …
     if paired:
         second = item_start[first] + partner_numbers
         second[second >= first] += 1  # skip the first text itself
@@ -380,10 +380,10 @@ def compute_text_weights(
 ) -> Floats:
     """Compute the weights of texts. Texts that share unusually many words with other responses to their item weigh less.
 
-    - A word is common on an item if at least two agents used it there.
-    - Common weight of a text: the sum of the weights of its common words. Of an agent: the mean over its texts on the item.
-    - Limit of an item: `MAX_QUARTILES` · upper quartile of the common weights of the agents that are above 0.
-    - Weight of a text: min(1, limit / common weight) to the power of `LENGTH_POWER`.
+    - A word is common on an item if at least two agents used it in their responses to the item.
+    - The common weight of a text is the sum of the weights of its common words. That of an agent is the mean over its texts.
+    - The limit of an item is `MAX_QUARTILES` times the upper quartile of the agents' common weights above 0.
+    - The weight of a text is min(1, limit / common weight) to the power of `LENGTH_POWER`.
 
     matrix : int8 csr_array (n_texts, n_words), 1 if the text contains the word
     item_of_text, agent_of_text : int arrays (n_texts,), item and agent of each text; `item_of_text` ascends
@@ -455,20 +455,20 @@ def _find_common_words(matrix: csr_array[np.int8], *, item_of_text: Index, agent
 
 
 def _average_over_texts_of_agents(common_weights: Floats, agent_of_text: Index) -> Floats:
-    """Average the common weights of the texts of each agent (see `compute_text_weights`).
+    """Average a weight over the texts of each agent.
 
-    common_weights : float array (n_texts, n_models), sum of the weights of the common words of each text in each model
+    common_weights : float array (n_texts, n_models), weight of each text in each model
     agent_of_text : int array (n_texts,), agent of each text
 
     Returns a float array (n_agents, n_models), one row per agent that occurs in `agent_of_text`, in any order.
     """
-    agents, row_of_text, n_texts = np.unique(agent_of_text, return_inverse=True, return_counts=True)
+    agents, agent_row_of_text, n_texts_by_agent = np.unique(agent_of_text, return_inverse=True, return_counts=True)
     has_one_text_each = len(agents) == len(agent_of_text)
     if has_one_text_each:
         return common_weights
     sums = np.zeros((len(agents), common_weights.shape[1]))
-    np.add.at(sums, row_of_text, common_weights)
-    return np.asarray(sums / n_texts[:, None])
+    np.add.at(sums, agent_row_of_text, common_weights)
+    return np.asarray(sums / n_texts_by_agent[:, None])
 
 
 def _compute_upper_quartiles_above_zero(values: Floats) -> Floats:
@@ -517,15 +517,15 @@ def _compute_copied_shares(pool: Pool, texts: SegmentedTexts, *, agent_of_text: 
     shares = np.full(pool.all_texts.shape, np.nan)
     n_responses = len(item_of_text)
 
-    # the responses to an item are consecutive: from starts[item] up to starts[item + 1] − 1
+    # the responses to an item are consecutive: from starts[column] up to starts[column + 1] − 1
     starts = np.searchsorted(item_of_text, np.arange(pool.n_items + 1))
-    for item, record in enumerate(pool.items):
-        if record.prompt is None:
+    for column, item in enumerate(pool.items):
+        if item.prompt is None:
             continue
-        positions = np.arange(starts[item], starts[item + 1])
+        positions = np.arange(starts[column], starts[column + 1])
         responses = (texts[position] for position in positions)
-        prompt = texts[n_responses + item]  # the prompts follow the responses
-        shares[agent_of_text[positions], item] = copied_shares(responses, prompt)
+        prompt = texts[n_responses + column]  # the prompts follow the responses
+        shares[agent_of_text[positions], column] = copied_shares(responses, prompt)
     return shares
 
 

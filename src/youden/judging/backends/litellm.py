@@ -152,9 +152,8 @@ def _make_error_from_status(
 ) -> CallError:
     """Make the error for a reply of the server that has an HTTP status of at least 400.
 
-    An error is fatal if the run has to stop. If the status is not fatal, but a code in the message is, the message might merely
-    quote a judged text that contains the code. The `wording` of the error is then set to the code, so that
-    `to_rejection_if_quoted` can search the request for it.
+    If the run has to stop only because of a code in the message, the `wording` of the error is this code. The message might
+    quote a judged text that contains the code. `to_rejection_if_quoted` checks this: it searches the request for the wording.
 
     status : HTTP status of the reply
     message : message of the exception that litellm raised

@@ -80,10 +80,10 @@ class _Server:
         self.wait = 0.0
 
     def record_failure(self, reason: str, *, now: float, affects_all_calls: bool, was_probe: bool) -> None:
-        """Record a failed call, and decide whether the server is left out.
+        """Record a failed call. The server is left out after a failure that affects all calls, or after three in a row.
 
-        The server is left out after one failure that affects all calls, or after three failures in a row. The first probe is
-        sent after 1 second. Each failed probe doubles this time, up to 30 seconds.
+        A server that is left out gets its first probe, a call that tests whether it works again, after 1 second. Each failed
+        probe doubles this time, up to 30 seconds.
 
         reason : why the call failed
         now : time by the clock of the judge, in seconds
@@ -367,10 +367,12 @@ def _find_first_reason(missing_reasons: Codes) -> Codes:
 
     missing_reasons : int array (n_judges, n_trials), codes of `MISSING_REASONS`; 0 if the judge answered
     """
-    first_reasons = np.full(missing_reasons.shape[1], MISSING_REASONS.index("unparsed"), dtype=missing_reasons.dtype)
-    for reasons_of_judge in missing_reasons[::-1]:  # the first judge is the last one to set its reason
-        is_missing = reasons_of_judge != 0
-        first_reasons[is_missing] = reasons_of_judge[is_missing]
+    has_no_answer = missing_reasons != 0  # (n_judges, n_trials)
+    first_judge = np.argmax(has_no_answer, axis=0)
+    trials = np.arange(missing_reasons.shape[1])
+    first_reasons: Codes = missing_reasons[first_judge, trials]
+    all_judges_answered = ~has_no_answer.any(axis=0)
+    first_reasons[all_judges_answered] = MISSING_REASONS.index("unparsed")
     return first_reasons
 
 

@@ -228,9 +228,9 @@ def find_account_error(codes: Iterable[object], message: object) -> tuple[int, s
     Returns
     -------
     (int, str or None) or None
-        A pair, or None if there is no such error. The first element is the HTTP status that fits the error: 402 for missing
-        credit, 401 for an invalid key, 404 for an unknown model. The second element is the part of the message that identifies
-        the error; it is None if a code identifies the error.
+        None if there is no such error. Otherwise, the HTTP status that fits the error, and the part of the message that
+        identifies it. The status is 402 for missing credit, 401 for an invalid key, and 404 for an unknown model. The part is
+        None if a code identifies the error.
 
     Examples
     --------
@@ -262,10 +262,9 @@ def _get_status_of_code(code: object) -> int | None:
 
 
 def is_quotation(wording: str, texts: Iterable[str]) -> bool:
-    """Return whether the texts of a request contain a part of an error's message.
+    """Return whether a text of the request contains a part of an error's message, which may then be a quotation.
 
-    If they do, the provider may only have quoted the request. Letter case does not matter, and neither does the kind of white
-    space in the request.
+    Differences in letter case, and in the white space of the request, are ignored.
 
     wording : part of the error's message
     texts : texts of the messages of the request

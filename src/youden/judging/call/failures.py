@@ -147,9 +147,8 @@ def make_http_error(
     codes : sequence of object
         The error's codes. A known code decides, whatever the status.
     message : object
-        The error's message. For the statuses 400, 412, 422 and 429, it is searched for known wording about the account, unless
-        the status is 429 and the message is about a rate limit. For 403, it is searched for wording about the content of this
-        request.
+        The error's message. For the statuses 400, 412, 422 and 429, it is searched for known wording about the account. A message
+        about a rate limit (429) is not searched.
     reason : str
         Description of the error for the user.
     retry_after : float, optional
@@ -158,11 +157,12 @@ def make_http_error(
     Returns
     -------
     CallError
-        Of kind `rejected`, with status 400, if a provider refuses the content of the request with status 403. Of kind `fatal`
-        if the error is about the account or the model. Otherwise of the kind of the status (`classify_status`).
+        Its kind is
 
-        The status of an error about the account or the model is 402 for missing credit, 401 for an invalid key, and 404 for an
-        unknown model, whatever `status` is. It selects the remedy for the user.
+        - `fatal` if the error is about the account or the model. Its status is then 402 for missing credit, 401 for an invalid
+          key, and 404 for an unknown model, whatever `status` is.
+        - `rejected`, with status 400, if `status` is 403 and the message is about the content of the request.
+        - otherwise the kind of `status` (`classify_status`).
 
     Examples
     --------
@@ -173,7 +173,8 @@ def make_http_error(
     if status == _FORBIDDEN and is_about_content(message):
         return CallError(reason, kind="rejected", status=_REJECTED)
 
-    searches_message = status in _CLASSIFIED_BY_MESSAGE and not (status == TOO_MANY_REQUESTS and is_about_rate(message))
+    is_rate_limit = status == TOO_MANY_REQUESTS and is_about_rate(message)
+    searches_message = status in _CLASSIFIED_BY_MESSAGE and not is_rate_limit
     account_error = find_account_error(codes, message if searches_message else "")
     if account_error is None:
         return CallError(reason, kind=classify_status(status), status=status, retry_after=retry_after)
@@ -186,13 +187,12 @@ def to_rejection_if_quoted(error: CallError, request: Request) -> CallError:
     """Convert an error that would end the run to a rejection of the request, if its message may quote the request.
 
     Words such as "credit balance is too low" in the provider's message end the run. If the request contains the same words,
-    the provider may only have quoted them. In this case, the run continues, and only this request counts as failed.
+    the provider may only have quoted them. The run then continues, and only this request counts as failed.
 
     Parameters
     ----------
     error : CallError
-        Error of the call. Its `wording` is the words in the message that would end the run; None if the message is not the
-        reason to end the run.
+        Error of the call. Its `wording` is the words in the message that would end the run; None if there are none.
     request : Request
         The request that failed.
 
@@ -248,7 +248,8 @@ def to_judge_error(error: CallError, *, judge: str, address: str) -> JudgeError:
         the account cannot pay for calls (`kind` "fatal"); [judge-unreachable] without a reply, or if a gateway replied
         in place of the judge (502, 503, 504); otherwise [judge-rejects].
     """
-    reason = error.reason if error.reason.endswith((".", "!", "?", "…")) else f"{error.reason}."
+    is_sentence = error.reason.endswith((".", "!", "?", "…"))
+    reason = error.reason if is_sentence else f"{error.reason}."
     reply = f"The judge '{judge}' at {address} replied: {reason}"
     status_error = _make_status_error(reply, error.status)
     if status_error is not None:

@@ -37,23 +37,23 @@ def _remove_reasoning(text: object, message: Mapping[str, Any]) -> str | None:
 
 
 def _find_answer_tokens(answer: str, entries: list[Any]) -> list[Any]:
-    """Return the entries at the end of a reply whose tokens spell its answer. Earlier tokens are reasoning.
+    """Return the last entries of a reply, whose tokens make up its answer. The tokens before them are reasoning.
 
     answer : text of the reply without reasoning
     entries : one element per token of the reply, from the field `content` of the log-probabilities
 
-    Returns the last elements of `entries`; empty if their tokens do not spell the answer. White space and end-of-text
-    tokens are ignored.
+    Returns the last elements of `entries`; an empty list if no sequence of last tokens equals the answer. White space and
+    end-of-text tokens are ignored.
     """
     tokens = [_get_token(entry) for entry in entries]
-    stop = len(tokens)
-    while stop > 0 and _END_TOKEN.fullmatch(tokens[stop - 1]):
-        stop -= 1
+    n_tokens = len(tokens)  # without end-of-text tokens
+    while n_tokens > 0 and _END_TOKEN.fullmatch(tokens[n_tokens - 1]):
+        n_tokens -= 1
 
-    # join tokens from the last one backwards, until they spell the answer or are longer than it
+    # join tokens from the last one backwards, until they equal the answer or are longer than it
     stripped_answer = answer.strip()
     joined_tokens = ""
-    for start in range(stop - 1, -1, -1):
+    for start in reversed(range(n_tokens)):
         joined_tokens = tokens[start] + joined_tokens
         if joined_tokens.strip() == stripped_answer:
             return entries[start:]

@@ -18,12 +18,16 @@ def find_proxy(url: str) -> str | None:
     Raises: ConfigError [judge-proxy] if the environment variable does not contain the URL of an HTTP proxy.
     """
     parts = urlsplit(url)
-    proxies = getproxies()
-    kind = parts.scheme if proxies.get(parts.scheme) else "all"
-    proxy = proxies.get(kind, "")
-    is_for_other_programs = kind == "all" and proxy.startswith("socks")
+    proxies = getproxies()  # the values of HTTP_PROXY, HTTPS_PROXY and ALL_PROXY by "http", "https" and "all"
+    name = parts.scheme if proxies.get(parts.scheme) else "all"
+    proxy = proxies.get(name, "")
+    is_for_other_programs = name == "all" and proxy.startswith("socks")
+    if not proxy or is_for_other_programs:
+        return None
+
+    # NO_PROXY lists hosts that are connected to directly
     host = parts.hostname or ""
-    if not proxy or is_for_other_programs or proxy_bypass(host):
+    if proxy_bypass(host):
         return None
     if parts.port is not None and proxy_bypass(f"{host}:{parts.port}"):
         return None
@@ -38,7 +42,7 @@ def find_proxy(url: str) -> str | None:
     if not is_supported:
         raise ConfigError(
             f"The proxy for {parts.scheme}:// addresses is not the URL of an HTTP proxy, the only supported kind. Correct or "
-            f"unset {kind.upper()}_PROXY, or list the judge's host in NO_PROXY.",
+            f"unset {name.upper()}_PROXY, or list the judge's host in NO_PROXY.",
             slug="judge-proxy",
         )
     return proxy_url

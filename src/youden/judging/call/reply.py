@@ -161,8 +161,8 @@ _COMPLETED = ("stop", "end_turn", "eos", "eos_token", "abort", "unknown")
 def count_tokens(usage: Mapping[str, Any]) -> tuple[int, int]:
     """Count the tokens of the prompt, including cached ones, and of the answer, including reasoning.
 
-    Some gateways leave cached tokens out of `prompt_tokens`. This is certain if there are more cached tokens than
-    `prompt_tokens`. Some gateways count reasoning only in `total_tokens` or in the details, and not in `completion_tokens`.
+    Some gateways do not count cached tokens in `prompt_tokens`, or reasoning in `completion_tokens`. These tokens are added if
+    the other fields show that they are missing.
 
     Parameters
     ----------
@@ -180,11 +180,11 @@ def count_tokens(usage: Mapping[str, Any]) -> tuple[int, int]:
         return 0, 0
 
     n_cached = parse_count(object_or_empty(usage.get("prompt_tokens_details")).get("cached_tokens")) or 0
-    if n_cached > n_in:  # then the gateway has left the cached tokens out of `prompt_tokens`
+    if n_cached > n_in:  # `prompt_tokens` cannot include the cached tokens
         n_in += n_cached
     details = object_or_empty(usage.get("completion_tokens_details"))
     n_reasoning = parse_count(details.get("reasoning_tokens")) or parse_count(usage.get("reasoning_tokens")) or 0
-    if n_reasoning > n_out:  # then the gateway has left the reasoning out of `completion_tokens`
+    if n_reasoning > n_out:  # `completion_tokens` cannot include the reasoning
         n_out += n_reasoning
     n_total = parse_count(usage.get("total_tokens")) or 0
     n_out_by_total = n_total - n_in  # larger than `n_out` if only the total includes the reasoning
@@ -358,7 +358,7 @@ def count_request_bytes(request: Request) -> int:
 
 
 def _check_length(completion: Completion, answer_limit: int | None) -> None:
-    """Check that the text of an answer, and the tokens with log-probabilities, are not too long to be stored.
+    """Check that the text of an answer, and its tokens with log-probabilities, are not too long to be stored.
 
     answer_limit : maximum number of tokens of an answer; None if the judge's config sets no maximum
 
@@ -375,14 +375,11 @@ def _check_length(completion: Completion, answer_limit: int | None) -> None:
         n_text_bytes += _count_bytes(completion.refusal)
     n_token_bytes = sum([_count_bytes(token) for token, _log_probability in completion.top_logprobs])
 
-    if n_text_bytes > max_text_bytes:
-        n_bytes = n_text_bytes
-    elif n_token_bytes > EXTRA_BYTES:
-        n_bytes = n_token_bytes
-    else:
-        return
-    reason = f"The answer is too long: got {n_bytes:,} bytes{limit_description}. It is not stored."
-    raise CallError(reason, kind="rejected")
+    is_text_too_long = n_text_bytes > max_text_bytes
+    if is_text_too_long or n_token_bytes > EXTRA_BYTES:
+        n_bytes = n_text_bytes if is_text_too_long else n_token_bytes
+        reason = f"The answer is too long: got {n_bytes:,} bytes{limit_description}. It is not stored."
+        raise CallError(reason, kind="rejected")
 
 
 def _count_bytes(text: str) -> int:
@@ -393,8 +390,8 @@ def _count_bytes(text: str) -> int:
 def _join_content(content: Any) -> tuple[Any, str | None]:
     """Join the parts of a message's content to two texts: the answer, and the refusal (None if there is none).
 
-    The content is a text or a list of parts, such as reasoning, texts of the answer and texts of a refusal. The texts of each
-    kind are joined, and parts with reasoning are left out. A content of any other type is returned unchanged, with None.
+    A part is a text of the answer, a text of a refusal, or reasoning, which is left out. A content that is not made of parts,
+    such as a text, is returned unchanged, with None as the refusal.
 
     content : text, part or list of parts; None for an empty text
     """
@@ -420,8 +417,13 @@ def _list_parts(content: object) -> list[dict[str, Any]] | None:
         return [content]
     if not isinstance(content, list):
         return None
-    parts = [{"text": part} if isinstance(part, str) else part for part in content]
-    return parts if all(isinstance(part, dict) for part in parts) else None
+    parts = []
+    for element in content:
+        part = {"text": element} if isinstance(element, str) else element
+        if not isinstance(part, dict):
+            return None
+        parts.append(part)
+    return parts
 
 
 def _is_answer_part(part: Mapping[str, Any]) -> bool:

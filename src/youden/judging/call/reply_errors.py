@@ -36,10 +36,8 @@ UNKNOWN_STATUS = 500
 def find_reply_error(reply: object) -> CallError | None:
     """Find and classify the error that a reply contains in place of an answer, although its HTTP status is 200.
 
-    The error may be a field of the reply, of its first choice, or of the message of this choice. Without such a field, two
-    other replies are errors, too: one with a finish reason of `_FAILED`, and one that has a message and no choices, such as
-    {"object": "error", "message": …}. A reply with a text and the finish reason "stop" or "length" is an answer,
-    unless its choice has an error.
+    The error may be a field of the reply, of its first choice, or of the message of this choice. A reply is also an error if its
+    finish reason is one of `_FAILED`, or if it has a message and no choices, such as {"object": "error", "message": …}.
 
     Parameters
     ----------
@@ -73,13 +71,17 @@ def find_reply_error(reply: object) -> CallError | None:
 
 
 def _find_error_field(reply: dict[str, Any]) -> object | None:
-    """Return the error that a reply contains in place of an answer, which is usually the value of a field `error`.
+    """Return the error that a reply contains in place of an answer; None if it contains none.
+
+    The error is the first of the following:
+
+    - A field `error` of the first choice, of its message, or of the reply.
+    - An object that names the finish reason, if this reason is an error.
+    - If the reply has no choices but a message: its field `errors` or `base_resp`, or else the reply itself.
+
+    A complete answer is an error only if its choice has a field `error`.
 
     reply : the reply, parsed from JSON
-
-    Returns None if the reply contains a complete answer or reports no error. Returns an object with a message if only the finish
-    reason reports an error. If the reply has neither choices nor a field `error`, the error is the value of `errors` or
-    `base_resp`, or else the reply itself. It is returned if it has a message.
     """
     choices = reply.get("choices")
     first_choice = choices[0] if isinstance(choices, list) and choices else None
@@ -97,9 +99,11 @@ def _find_error_field(reply: dict[str, Any]) -> object | None:
         return {"message": f"the finish reason is {finish_reason}."}
     if choices:
         return None
+
     error_without_choices = reply.get("errors") or reply.get("base_resp") or reply
     reason = parse_error_parts(error_without_choices).message
-    return error_without_choices if isinstance(reason, str) and reason else None
+    has_reason = isinstance(reason, str) and bool(reason)
+    return error_without_choices if has_reason else None
 
 
 _ENDED_BY_ITSELF = ("stop", "length")
@@ -124,11 +128,10 @@ def make_error_from_codes(parts: ErrorParts, *, prefix: str) -> CallError:
     Returns
     -------
     CallError
-        If no code is known, of kind `fatal` if the message is about the account, and otherwise `transient`, because the
-        error may be unrelated to the request.
+        If no code is known, its kind is `fatal` if the message is about the account, and otherwise `transient`.
     """
     # the first code that is known, or else the first code that is not empty
-    status = UNKNOWN_STATUS  # a transient error
+    status = UNKNOWN_STATUS  # means a transient error
     displayed_code = next((code for code in parts.codes if code), "no code")
     for code in parts.codes:
         known_status = find_status_of_code(code)
@@ -138,7 +141,7 @@ def make_error_from_codes(parts: ErrorParts, *, prefix: str) -> CallError:
             break
 
     if status == UNKNOWN_STATUS and find_account_error((), parts.message) is not None:
-        status = _BAD_REQUEST  # only the message shows that the account is the cause; for this status, it is read
+        status = _BAD_REQUEST  # for this status, `make_http_error` searches the message for a problem with the account
     has_message = isinstance(parts.message, str) and parts.message
     message = parts.message if has_message else "no reason given"
     reason = f"{prefix} ({displayed_code}): {message}"

@@ -58,9 +58,8 @@ def parse_count(value: object) -> int | None:
         return value if 0 <= value <= MAX_TOKEN_COUNT else None
 
     if isinstance(value, str):
-        is_count = value.isascii() and value.isdecimal() and len(value) <= _MAX_COUNT_DIGITS
-        count = int(value) if is_count else -1
-        return count if 0 <= count <= MAX_TOKEN_COUNT else None
+        is_number_text = value.isascii() and value.isdecimal() and len(value) <= _MAX_COUNT_DIGITS
+        return parse_count(int(value)) if is_number_text else None
     if isinstance(value, float) and 0 <= value <= MAX_TOKEN_COUNT and value.is_integer():
         return int(value)
     return None

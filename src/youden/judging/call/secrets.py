@@ -173,19 +173,19 @@ def _iter_encodings(secret: str) -> Iterator[str]:
 
 
 def _encode_base64_at_offset(secret: str, n_bytes_before: int) -> str:
-    """Encode a secret in base64, but return only the characters that do not depend on the bytes before and after it.
+    """Return the characters that represent a secret in the base64 encoding of any longer text that contains the secret.
 
-    Base64 encodes each group of three bytes by four characters. The result therefore depends on how many bytes of the first
-    group precede the secret.
+    Base64 encodes each group of three bytes by four characters, so the result depends on the position of the secret within a
+    group. Characters at both ends that also depend on the bytes before or after the secret are left out.
 
-    n_bytes_before : number of bytes of the first group that precede the secret: 0, 1 or 2
+    n_bytes_before : number of bytes in the group before the secret: 0, 1 or 2
     """
     encoded = base64.b64encode(bytes(n_bytes_before) + secret.encode()).decode()
 
-    # a character encodes six bits, so 0, 1 or 2 bytes determine the first 0, 2 or 3 characters, at least in part
+    # a character encodes 6 bits, so the bytes before the secret affect this number of characters
     start = math.ceil(8 * n_bytes_before / 6)
 
-    # if there is padding (=), bytes after the secret would determine a part of the last character before it
+    # if there is padding (=), the last character before it also depends on the bytes after the secret
     stop = len(encoded)
     if encoded.endswith("="):
         stop = len(encoded.rstrip("=")) - 1

@@ -118,7 +118,7 @@ class JudgeConfig(RequestSettings, AnswerSettings):
 
     @property
     def other_decision(self) -> Decision | None:
-        """The decision whose cost a plan also shows, to compare it with `decision`; None if the judge has no other one."""
+        """The decision that the judge could use in place of `decision`; None if there is none. A plan shows the cost of both."""
         if not self.makes_calls:
             return None
         if self.decision == "logprobs":
@@ -129,18 +129,19 @@ class JudgeConfig(RequestSettings, AnswerSettings):
     @property
     def _is_reasoning_model(self) -> bool:
         """Whether the model is known to reason before it answers."""
-        record, model = self.record, self.model or ""
+        record = self.record
+        model_name = self.model or ""
         if self.backend == "litellm":
-            provider, _, name = model.partition("/")
-            record, model = (BACKENDS | PROVIDERS).get(provider, record), name
-        return record.reasoning_pattern is not None and re.match(record.reasoning_pattern, model) is not None
+            provider, _, model_name = model_name.partition("/")
+            record = (BACKENDS | PROVIDERS).get(provider, record)
+        return record.reasoning_pattern is not None and re.match(record.reasoning_pattern, model_name) is not None
 
     @property
     def starts_with_label(self) -> bool:
         """Whether the first token of a reply identifies the label.
 
-        Two conditions are checked. The labels begin with different letters, and the config does not set a `max_tokens`
-        that leaves space for an explanation before the label.
+        This is the case if the labels begin with different letters, and if the config sets no `max_tokens` that would allow an
+        explanation before the label.
         """
         labels = self.loaded_prompt.labels
         initials = {label[:1].casefold() for label in labels}

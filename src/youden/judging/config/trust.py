@@ -134,11 +134,10 @@ def is_loopback(host: str) -> bool:
 def find_key_uses(backend: str, model: str | None, variable: str | None, urls: Iterable[str]) -> tuple[KeyUse, ...]:
     """Return which environment variables with API keys a judge sends to which hosts.
 
-    - A variable that the config names is sent to the host of each address. If there is no address, the library of the backend
-      selects the host, and the result contains `BACKEND/PROVIDER`, such as litellm/groq, in place of the host.
-    - If the config names no variable, the backend litellm sends the variables of the model's provider to each address, such as
-      GROQ_API_KEY and GROQ_API_TOKEN. For the provider openai, and for local servers such as ollama, it sends none.
-    - Other backends send a variable only if the config names one.
+    - A variable that the config names is sent to the host of each address. Without an address, the library of the backend selects
+      the host; the result then contains `BACKEND/PROVIDER`, such as litellm/groq, in place of the host.
+    - If the config names no variable, only the backend litellm sends variables: those of the model's provider, such as
+      GROQ_API_KEY and GROQ_API_TOKEN. It sends none for the provider openai and for local servers such as ollama.
 
     Parameters
     ----------
@@ -178,7 +177,7 @@ def _get_litellm_variables(provider: str) -> tuple[str, ...]:
 
 
 def describe_host_change(model: str, parameters: Mapping[str, object]) -> str | None:
-    """Describe why the model or a parameter could make litellm send requests to a host other than the provider's.
+    """Describe why the model or a parameter of a judge could make litellm send requests to another host than the provider's.
 
     Parameters
     ----------
@@ -252,9 +251,8 @@ def _to_pattern(host: str) -> str:
 def _list_known_hosts() -> dict[str, list[str]]:
     """List the hosts that may get the API key in each environment variable.
 
-    The known hosts of a variable are those in `HOSTS`, the host of the provider's default address, and the text
-    `litellm/PROVIDER`. This text represents the host to which litellm sends the requests for the provider by default. A "*" in
-    a host represents any label: one part of the host, without a dot.
+    These are the hosts in `HOSTS`, the host of the provider's default address, and the text `litellm/PROVIDER`. This text
+    represents the host that litellm uses for the provider by default. A "*" in a host matches one part of it, without a dot.
     """
     hosts_by_variable = {variable: list(hosts) for variable, hosts in HOSTS.items()}
     for name, record in (BACKENDS | PROVIDERS).items():
@@ -272,8 +270,8 @@ def _list_known_hosts() -> dict[str, list[str]]:
 def is_allowed_key_use(use: KeyUse) -> bool:
     """Return whether an environment variable may be sent to a host.
 
-    This is the case if the host belongs to the provider of the key, if a variable such as OPENAI_BASE_URL sets the host, or if
-    the user allowed it with `youden doctor --trust`.
+    The host must belong to the provider of the key, or be set by a variable such as OPENAI_BASE_URL, or be allowed by the user
+    with `youden doctor --trust`.
 
     Raises
     ------
@@ -301,10 +299,7 @@ def find_base_url(variable: str | None) -> str | None:
 
 
 def check_key_uses(uses: Iterable[KeyUse], *, judge: str, file: Path | None) -> None:
-    """Check that environment variables with API keys may be sent to their hosts.
-
-    A variable may be sent if the host belongs to the provider of the key, if a variable such as OPENAI_BASE_URL sets the
-    host, or if the user allowed it with `youden doctor --trust`.
+    """Check that environment variables with API keys may be sent to their hosts, by the rule of `is_allowed_key_use`.
 
     Parameters
     ----------
@@ -338,16 +333,15 @@ def find_trusted_file() -> Path:
     """Return the path of the user's file of allowed hosts, `youden/trusted.yaml` in the configuration directory.
 
     On Windows, this directory is APPDATA. On other systems, it is XDG_CONFIG_HOME, by default ~/.config. A variable with a
-    relative path is ignored, because the file would then be in the current project, and a project must not be able to allow
-    hosts.
+    relative path is ignored: the file would be in the current project, and a project must not be able to allow hosts.
 
     Raises: ConfigError [trust-file] if the user has neither a configuration directory nor a home directory.
     """
     name = "APPDATA" if os.name == "nt" else "XDG_CONFIG_HOME"
-    base = os.environ.get(name, "")
-    if not os.path.isabs(base):
-        base = os.path.join(os.path.expanduser("~"), ".config")
-    path = Path(base) / "youden" / "trusted.yaml"
+    config_folder = os.environ.get(name, "")
+    if not os.path.isabs(config_folder):
+        config_folder = os.path.join(os.path.expanduser("~"), ".config")
+    path = Path(config_folder) / "youden" / "trusted.yaml"
     if not path.is_absolute():
         raise _make_trust_file_error(
             path, f"this user has no home directory. Set {name} to a directory outside the project"

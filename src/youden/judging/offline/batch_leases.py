@@ -64,10 +64,10 @@ class BatchLeases:
         return [job for job in jobs if (job.address, job.model) == (self._address, self._model)]
 
     def acquire(self, calls: Sequence[Call]) -> list[Call]:
-        """Acquire leases on the requests of calls, and return the calls that have to be sent.
+        """Acquire leases on the requests of calls, and return the calls that this process has to send.
 
-        A call has to be sent if no other process has leased its request, and if the request has not been answered since the
-        call was looked up. If another process has leased a request, `waits_for_other_process` is set.
+        The other calls have a request that another process has leased, or that was answered since the call was looked up. If
+        another process has leased a request, `waits_for_other_process` is set.
 
         Raises: JudgeError [lease-lost] if the leases that this process holds have expired.
         """
@@ -85,22 +85,20 @@ class BatchLeases:
         return [call for call in calls if call.key in keys_to_send]
 
     def release_requests_sent_by_others(self, keys: Collection[str]) -> set[str]:
-        """Release the leases on requests that another process has sent in a batch, because it will store their answers.
+        """Release the leases on requests that are part of another process's batch, and return the keys of the other requests.
 
-        An unresponsive process may have sent a request in a batch before this process took over the lease. If there is such a
-        request, `waits_for_other_process` is set.
+        The other process will store the answers to the requests in its batch, so `waits_for_other_process` is set. It may have
+        sent the batch before its leases expired and this process acquired them.
 
-        keys : hashes of requests that this process has leased
-
-        Returns the hashes of the other requests, which this process has to send.
+        keys : request hashes that this process has leased
         """
-        other_jobs = [job for job in self.pending() if job.id not in self._own_ids]
-        keys_in_other_jobs: set[str] = set()
-        for job in other_jobs:
-            keys_in_other_jobs.update(job.keys)
+        keys_in_other_batches: set[str] = set()
+        for job in self.pending():
+            if job.id not in self._own_ids:
+                keys_in_other_batches.update(job.keys)
 
         leased_keys = set(keys)
-        sent_keys = keys_in_other_jobs & leased_keys
+        sent_keys = keys_in_other_batches & leased_keys
         if sent_keys:
             self.release(sent_keys)
             self.waits_for_other_process = True
@@ -143,10 +141,10 @@ class BatchLeases:
         self._store.settle(job.id, None if remainder is None else remainder.row)
 
     def resume(self) -> list[Job]:
-        """Take over the batches that an earlier process left, and return their records.
+        """Take over the batches that an earlier process left in progress, and return their records.
 
-        Only the process that has the lease on a batch polls the batch. If the requests of a batch were not uploaded, its record
-        is deleted, and the requests are sent again.
+        A batch is taken over if no other process has the lease on it. If the file of its requests was not uploaded, the batch was
+        not sent: its record is deleted, so that its requests are sent in another batch.
         """
         leased_keys = self._leases.acquire([job.lease_key for job in self.pending()])
         if not leased_keys:

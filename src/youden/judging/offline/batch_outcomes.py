@@ -15,22 +15,18 @@ from youden.types import Completion
 def find_outcomes(
     job: Job, state: BatchState, files: Sequence[bytes]
 ) -> tuple[dict[str, Completion | CallError], list[str]]:
-    """Find the outcomes of the requests of a batch that has ended.
+    """Find the outcomes of the requests of a batch that has ended, and the requests whose results are still missing.
 
-    The result files have one line per request, but a provider may report the end of a batch before all lines are in the files.
-    What a missing line means depends on the number of lines that the provider has announced:
-
-    - If the files have fewer lines than announced, or if no number was announced, the missing results will follow.
-    - If the files have all announced lines, the other requests did not run, for example because the batch expired. Their
-      outcome is a transient failure, so that they may be sent again.
+    A request without a line in the result files did not run if the files are complete, for example because the batch expired.
+    Its outcome is then a transient failure, so that it may be sent again. Otherwise, its result is missing: it will follow.
 
     job : record of the batch, with the hashes of its requests
-    state : final state of the batch, with the announced number of lines (`n_lines`, None if not announced), and with the errors
-        of rejected requests; if the files have no results, these errors are the outcomes of the requests
+    state : final state of the batch. The files are complete if they have `state.n_lines` lines; None means that this is never
+        certain. If they have no results, the outcomes are the errors of rejected requests in `state.errors`.
     files : contents of the result files; lines that are damaged or belong to other requests are ignored
 
-    Returns the outcomes by request hash, and the hashes of the requests whose results will follow. If the whole batch
-    failed (status "failed"), requests that did not run have no outcome.
+    Returns the outcomes by request hash, and the hashes of the requests whose results are missing. If the status is "failed",
+    requests that did not run have no outcome.
     """
     results = _merge_results(files)
     outcomes = {key: results[key] for key in job.keys if key in results}
@@ -38,14 +34,13 @@ def find_outcomes(
         outcomes |= dict(iter_rejected_requests(job, state.errors))
     keys_without_outcome = [key for key in job.keys if key not in outcomes]
 
-    has_all_lines = state.n_lines is not None and len(results) >= state.n_lines
-    if not has_all_lines:
+    are_files_complete = state.n_lines is not None and len(results) >= state.n_lines
+    if not are_files_complete:
         return outcomes, keys_without_outcome
-    if state.status == "failed":
-        return outcomes, []
 
-    did_not_run = CallError(f"The batch {state.status} without running it.", kind="transient", unbilled=True)
-    outcomes |= dict.fromkeys(keys_without_outcome, did_not_run)
+    if state.status != "failed":
+        did_not_run = CallError(f"The batch {state.status} without running it.", kind="transient", unbilled=True)
+        outcomes |= dict.fromkeys(keys_without_outcome, did_not_run)
     return outcomes, []
 
 

@@ -167,30 +167,31 @@ class FolderBatches:
     async def upload(self, text: bytes) -> str:
         """Write a file of requests to the folder, from which the external engine reads it, and return the name of the file.
 
-        The name contains a hash of the requests and a number, the smallest one for which there is no file of answers. A file of
-        the same requests that has no answers yet is therefore replaced.
+        The name is `requests-HASH-NUMBER.jsonl`, with a hash of the requests. The number is 1, or a higher one if the engine has
+        already answered files of the same requests. A file that has no answers yet is overwritten.
 
         text : one request per line, in UTF-8
         """
         digest = hashlib.sha256(text).hexdigest()[:12]
-        names = (f"requests-{digest}-{number}.jsonl" for number in count(1))
         with _convert_file_errors():
             make_directory(self._folder)
-            unanswered_name = next(name for name in names if not self._get_answer_path(name).exists())
-            with atomic_write(self._folder / unanswered_name) as tmp_path:
+            names = (f"requests-{digest}-{number}.jsonl" for number in count(1))
+            name = next(name for name in names if not self._get_answer_path(name).exists())
+            with atomic_write(self._folder / name) as tmp_path:
                 tmp_path.write_bytes(text)
-        return unanswered_name
+        return name
 
     async def start(self, file: str, *, maybe_started: bool) -> str:
         """Return the name of the file, which is also the id of the batch."""
         return file
 
     async def status(self, batch: str) -> BatchState:
-        """Return the current status of a batch.
+        """Return the current status of a batch: "completed", "ended short" or "waiting".
 
-        The status is "completed" if all requests have a result line in the file of answers. It is "ended short" if only some
-        requests have a result line, and the engine has created a file `answers-….done` to mark that no more lines will follow.
-        Otherwise, it is "waiting". `n_done` is the number of requests with a result line.
+        - "completed": all requests have a result line in the file of answers.
+        - "ended short": only some requests have one, and the engine has created a file `answers-….done`, which marks that no more
+          lines will follow.
+        - "waiting": otherwise.
 
         batch : name of the file of requests, which is the id of the batch
 
@@ -227,7 +228,7 @@ class FolderBatches:
         return self._folder / requests.replace("requests-", "answers-", 1)
 
     def _read_progress(self, requests_path: Path, answers_path: Path) -> _Progress:
-        """Read from the files of a batch how many of its requests the engine has answered, and whether it has finished.
+        """Count the answered requests of a batch in its files, and find out whether the engine has finished.
 
         requests_path : file of requests
         answers_path : file of answers, which need not exist yet

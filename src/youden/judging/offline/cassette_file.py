@@ -56,10 +56,9 @@ class _Message(_Strict):
     @model_validator(mode="after")
     def _check_content(self) -> Self:
         """Raise ValueError unless the message has either its content, or the hash and the length of the content."""
-        has_content, has_hash, has_length = (
-            field is not None for field in (self.content, self.sha256, self.characters)
-        )
-        if has_content == has_hash or has_hash != has_length:
+        is_plain = self.content is not None and self.sha256 is None and self.characters is None
+        is_redacted = self.content is None and self.sha256 is not None and self.characters is not None
+        if not is_plain and not is_redacted:
             raise ValueError("has either content, or sha256 and characters")
         return self
 
@@ -180,9 +179,9 @@ def iter_entries(questions: Questions, plan: Plan, store: Store) -> Iterator[tup
 
 
 def redact(entry: Entry, *, read: Callable[[Completion], Reading], labels: Iterable[str]) -> Entry:
-    """Replace the texts of an entry by their SHA-256.
+    """Replace the texts of an entry by their hashes (SHA-256), so that a cassette can be published without them.
 
-    The text of an answer is replaced by a text that gives the same verdict, so that the entry can still be replayed.
+    The entry can still be replayed: a text that is read as the same answer replaces the text of the answer.
 
     Parameters
     ----------
@@ -196,10 +195,10 @@ def redact(entry: Entry, *, read: Callable[[Completion], Reading], labels: Itera
     Returns
     -------
     Entry
-        The entry with a hash in place of each text of the request, of a refusal, and of the reason of a failure. An answer is
-        replaced by the first of the following texts for which `read` gives the same verdict: the hash of the answer, which
-        contains no label; a label; `<think>`, which is reasoning that does not end; a label in JSON. If `read` gives other
-        verdicts for all of these texts, the answer is replaced by its hash.
+        The entry with a hash in place of each text of the request, of a refusal, and of the reason of a failure. The text of an
+        answer is replaced by its hash if `read` gives the same result for the hash. Otherwise, it is replaced by the first text
+        with the same result among the labels, `<think>` (the beginning of a reasoning), and the labels in JSON. If there is no
+        such text, the hash is used.
     """
     if entry.redacted:
         return entry
@@ -275,9 +274,8 @@ def read_cassette(path: Path) -> Cassette:
 def check_cassette(path: Path) -> tuple[Cassette, list[str]]:
     """Read the valid entries of a cassette, and describe the invalid ones.
 
-    The first line of a cassette, the head, has the version and the judges. Each further line is an entry, with one request and
-    its answer or failure. The request hash of each entry is compared with the hash of its request. The comparison is not
-    possible for a redacted entry, because its texts are replaced by hashes.
+    The first line of a cassette, the head, has the version and the judges. Each further line is an entry: a request, its hash,
+    and its answer or failure. The hash is checked, except for redacted entries, whose texts are replaced by hashes.
 
     Parameters
     ----------
@@ -340,8 +338,8 @@ def _read_lines(path: Path) -> list[bytes]:
 def _parse_entry(line: bytes) -> Entry:
     """Parse a line of a cassette.
 
-    Raises: ValueError if the line or its answer is not valid, if it has both an answer and a failure or neither, or if its
-    request hash is wrong. The hash is not checked if the texts of the request are redacted.
+    Raises: ValueError if the line or its answer is not valid, or if the line has not exactly one of answer and failure. Also if
+    the request hash is wrong, which is not checked if the texts of the request are redacted.
     """
     fields = _Line.model_validate_json(_replace_surrogates(line))
     request = fields.request.model_dump(exclude_none=True, exclude={"parameters"})
@@ -419,10 +417,9 @@ def _to_json(value: object) -> bytes:
 def _redact_completion(
     completion: Completion, *, read: Callable[[Completion], Reading], labels: Iterable[str]
 ) -> Completion:
-    """Replace the text of a completion by another text that the parser reads as the same answer.
+    """Replace the text of a completion by another text that is read as the same answer, and a refusal by its hash.
 
-    The hash of the original text is tried first, then typical answers. If none of them is read as the same answer, the hash is
-    used. A refusal is replaced by its hash.
+    The hash of the text is tried first, then typical answers. If none of them is read as the same answer, the hash is used.
 
     read : function that parses an answer
     labels : labels of the prompt

@@ -340,8 +340,7 @@ def _make_manifest(config: JudgeConfig, *, n_requests: int, paths: Sequence[Path
 def _iter_unanswered(table: RequestTable, store: Store, plan: Plan) -> Iterator[int]:
     """Yield the positions in `table` of the requests to export, in the order of the plan.
 
-    A request is left out if the store has an answer to it, if the provider has rejected it before, or if it is too long for the
-    model.
+    A request is left out if it was answered or rejected before, or if it is too long for the model.
     """
     questions = table.config.questions()
     positions_in_plan_order: list[int] = np.argsort(table.first_trials).tolist()

@@ -123,8 +123,7 @@ class _HttpBatches:
 
         start : state of the attempts. `may_exist` is set to True if this attempt may have started a batch.
 
-        Returns None if the batch does not exist, and this process cannot start it: some providers start a batch from its
-        requests, and only the process that made the file has the requests.
+        Returns None if the batch does not exist and cannot be started, because this process does not have its requests.
         Raises: CallError if a request fails, its reply is invalid, or the search has no clear result yet.
         """
         if start.may_exist:
@@ -140,7 +139,7 @@ class _HttpBatches:
     async def _send_start(self, start: _BatchStart, body: Mapping[str, Any]) -> str:
         """Send the request that starts a batch, and return the id of the batch.
 
-        start : state of the attempts. `may_exist` is set to True, and reset if the provider certainly did not start the batch.
+        start : state of the attempts. `may_exist` is set to True, unless the provider refuses to start the batch.
         body : body of the request
 
         Raises: CallError if the request fails or its reply is invalid.
@@ -304,13 +303,13 @@ class OpenAIBatches(_HttpBatches):
 
 
 def _count_result_lines(status: str, result_counts: Sequence[int], *, has_files: bool) -> int | None:
-    """Return the number of lines in the result files of OpenAI's batch, if it ended before all requests ran.
+    """Return the number of result lines that OpenAI's batch has, if it ended before all of its requests ran.
 
     status : status of the batch
     result_counts : numbers of requests with an answer and with an error; shorter if a number is not known
     has_files : whether the batch has result files
 
-    Returns None if the number is not known, and if the batch is completed: its files then have a line for every request.
+    Returns None if the number is not known, or if the batch is completed. A completed batch has a line for every request.
     """
     if status == "completed":
         return None
@@ -436,8 +435,8 @@ class AnthropicBatches(_HttpBatches):
     def _parse_state(self, reply: Mapping[str, Any], batch: str) -> BatchState:
         """Parse Anthropic's description of a batch, an object with `id`, `processing_status` and `request_counts`.
 
-        The id of an ended batch is also the id of its results. `n_lines` of the state, the number of result lines of a batch
-        that ended early, is not set: Anthropic gives a result line to every request, even if the batch was cancelled.
+        The id of an ended batch is also the id of its results. `n_lines` is not set, because every request gets a result line,
+        even if the batch was cancelled.
 
         reply : JSON object with the description
         batch : id of the batch that was requested
@@ -472,9 +471,9 @@ def _get_final_status(counts: Mapping[str, int]) -> str:
 
 
 def _to_openai_line(line: bytes) -> bytes:
-    """Convert one line of the results of Anthropic's batches to OpenAI's format.
+    """Convert the result of one request of Anthropic's batch, a line of JSON, to OpenAI's format.
 
-    A line is the result of one request. If it is not JSON, or if its `result` has no `type`, it is returned unchanged.
+    A line that is not JSON, or whose `result` has no `type`, is returned unchanged.
     """
     try:
         parsed_line = parse_json(line, unique_keys=False).value

@@ -180,11 +180,10 @@ class _AnswerImport:
         self._early_rejections: dict[str, Failure] = {}
 
     def add(self, rows: Sequence[ResultLine]) -> None:
-        """Collect the answers and failures in some lines of a file, to write them to the store.
+        """Collect the answers and failures in lines of a file, and write them to the store once `ROWS_PER_WRITE` are collected.
 
-        They are written when at least `ROWS_PER_WRITE` rows are collected. Of several answers to one request, the first is
-        kept. A failure of the kind "fatal" is only counted: it means that the engine could not send the request, because its
-        account, key or model is not valid.
+        Of several answers to one request, the first is kept. A failure of the kind "fatal" is only counted, because the engine
+        could not send the request: its account, key or model is not valid.
 
         rows : lines of a file of results, each with its request hash (`key`) and its outcome, None if it is unreadable
         """
@@ -207,27 +206,28 @@ class _AnswerImport:
             self.flush()
 
     def flush(self) -> None:
-        """Write the collected answers and failures to the store, except for requests with a stored answer.
-
-        Request hashes are looked up and written in ascending order, so that each page of the store's tables is read
-        and written once.
-        """
+        """Write the collected answers and failures to the store, except for requests with a stored answer."""
+        # in ascending order, so that each page of the store's tables is read and written once
         keys = sorted(self._answers.keys() | self._failures.keys())
         stored_keys = self._find_stored_keys(keys)
-        new_keys = [key for key in keys if key not in stored_keys]
 
-        new_answers = {key: self._answers[key] for key in new_keys if key in self._answers}
-        new_failures = {key: self._failures[key] for key in new_keys if key not in self._answers}
-        for judge, completion in new_answers.values():
-            self._count_model(judge, completion)
+        new_answers: dict[str, Completion] = {}
+        new_failures: dict[str, Failure] = {}
+        for key in keys:
+            if key in stored_keys:
+                continue
+            if key in self._answers:
+                judge, completion = self._answers[key]
+                self._count_model(judge, completion)
+                new_answers[key] = completion
+            else:
+                new_failures[key] = self._failures[key]
+                self._counts.failure_reason = self._counts.failure_reason or new_failures[key].reason
 
         self._counts.n_stored += len(stored_keys)
         self._counts.n_new += len(new_answers)
         self._counts.n_failed += len(new_failures)
-        for failure in new_failures.values():
-            self._counts.failure_reason = self._counts.failure_reason or failure.reason
-        new_completions = {key: completion for key, (_, completion) in new_answers.items()}
-        self._store.add_all(new_completions, new_failures, account=self._account)
+        self._store.add_all(new_answers, new_failures, account=self._account)
         self._answers = {}
         self._failures = {}
 
@@ -256,10 +256,7 @@ class _AnswerImport:
         return self._counts
 
     def _check_rows_match_plan(self) -> None:
-        """Check that the imported files belong to the plan, after all of their rows have been counted.
-
-        A row is one line of a file of results. Rows that are damaged or belong to another plan are ignored, provided that at
-        least one row answers a request of this plan.
+        """Check that at least one row of the imported files answers a request of the plan.
 
         Raises: InputError [import-other-plan] if no readable row belongs to the plan; [import-nothing] if no row is readable.
         """
@@ -284,31 +281,30 @@ class _AnswerImport:
 
         An unreadable row has no outcome. An unknown row has a request hash that is not in the plan.
         """
-        readable_rows = [row for row in rows if row.outcome is not None]
-        outcomes = [row.outcome for row in rows if row.outcome is not None]  # the outcomes of `readable_rows`
+        keys = [row.key for row in rows if row.outcome is not None]
+        outcomes = [row.outcome for row in rows if row.outcome is not None]
         self._counts.n_rows += len(rows)
-        self._counts.n_unreadable += len(rows) - len(readable_rows)
+        self._counts.n_unreadable += len(rows) - len(outcomes)
 
-        hashes = hashes_to_bytes([row.key for row in readable_rows])
+        hashes = hashes_to_bytes(keys)
         request_hashes = _to_lower_hexadecimal(hashes)
-        judges, n_characters = self._find_requests(hashes)
+        judges, n_characters = self._find_requests(hashes)  # the judge is −1 if the request is not in the plan
         plan_rows = map(_PlanRow, request_hashes, judges, n_characters, outcomes)
-        for row, plan_row in zip(readable_rows, plan_rows, strict=True):
-            is_in_plan = plan_row.judge != -1
-            if is_in_plan:
-                yield plan_row
+        for key, plan_row in zip(keys, plan_rows, strict=True):
+            if plan_row.judge == -1:
+                self._count_unknown_row(key)
             else:
-                self._count_unknown_row(row)
+                yield plan_row
 
     def _find_requests(self, hashes: np.ndarray) -> tuple[list[int], list[int]]:
-        """Find the requests of the plan that have the given hashes, among the requests to all judges.
+        """Find the judge and the number of characters of each request, given its hash.
 
-        If a request is for several judges, it is counted for the first of them.
+        A request that several judges share is assigned to the first of them.
 
-        hashes : bytes array S32, shape (n_rows,)
+        hashes : bytes array S32, shape (n_rows,), request hashes
 
-        Returns two lists with one element per hash: positions of judges, −1 if the plan does not have the request; and numbers of
-        characters of the requests.
+        Returns two lists with one element per hash: the positions of the judges, −1 if the plan does not have the request; and
+        the numbers of characters.
         """
         judges = np.full(len(hashes), -1)
         n_characters = np.zeros(len(hashes), dtype=np.int64)
@@ -319,11 +315,11 @@ class _AnswerImport:
             n_characters[is_new_match] = table.characters[positions[is_new_match]]
         return judges.tolist(), n_characters.tolist()
 
-    def _count_unknown_row(self, row: ResultLine) -> None:
+    def _count_unknown_row(self, key: object) -> None:
         """Count a row that answers no request of the plan, and keep its key as an example if there are few."""
         self._counts.n_unknown += 1
         if len(self._counts.unknown_keys) < _MAX_EXAMPLES:
-            self._counts.unknown_keys.append(str(row.key)[:_MAX_EXAMPLE_LENGTH])
+            self._counts.unknown_keys.append(str(key)[:_MAX_EXAMPLE_LENGTH])
 
     def _get_checked_outcome(self, row: _PlanRow) -> Completion | CallError:
         """Return the outcome in a row, after a check of the length and the token counts of an answer.
@@ -359,9 +355,8 @@ class _AnswerImport:
     def _add_failures(self, failures: dict[str, Failure]) -> None:
         """Add failures to those that will be stored, except for rejections that the store has already.
 
-        A rejection means that only this request fails. If an engine rejects all requests, however, one of its settings may be
-        wrong, and the rejections must not be stored. Rejections are therefore collected separately, in `_early_rejections`,
-        until the first answer shows that the engine works.
+        A rejection is the fault of its request, but only if the engine works: an engine with a wrong setting may reject all
+        requests. Until the first answer, rejections are therefore collected in `_early_rejections`, and are not stored.
 
         failures : failure by request hash
 

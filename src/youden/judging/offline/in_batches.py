@@ -117,9 +117,9 @@ class BatchRunner:
         self._stop.raise_if_stopped(self._budget)
 
     async def _run_round(self) -> bool:
-        """Send batches, wait for them, and store their results. If an earlier process left batches, only wait for these.
+        """Send batches, wait for their results, and store them. If an earlier process left batches, only wait for these.
 
-        If other processes have leases (exclusive rights to send) on all remaining requests, wait for one polling interval.
+        If only requests that other processes are sending remain, wait for one polling interval.
 
         Returns whether another round is needed, because some trials may have no outcome yet.
         """
@@ -147,11 +147,10 @@ class BatchRunner:
         return [job for job in jobs if job is not None]
 
     async def _resume_batch(self, recorded_job: Job) -> Job | None:
-        """Take over one batch that an earlier process left in progress, so that its results count for this run.
+        """Take over one batch that an earlier process left in progress, and reserve its largest possible cost in the budget.
 
-        The largest possible cost of the batch is reserved in the budget. The earlier process may have ended after it had uploaded
-        the file with the requests, and before it recorded the id of the batch. Then the batch is started now, unless the provider
-        has started it already.
+        If the earlier process has uploaded the file of requests, but has not recorded the id of the batch, the provider is asked
+        whether the batch exists. If it does not exist, it is started now.
 
         recorded_job : record of the batch in the store; its cost is NaN if it is not known
 
@@ -171,8 +170,7 @@ class BatchRunner:
     async def _send_batches(self) -> list[Job]:
         """Send the requests that still need an outcome in one or more batches, as many as the cost cap allows.
 
-        If a batch cannot be started, the run ends, and no further batch is sent. A request counts towards the cap as soon as its
-        line is made: first, `_iter_lines` adds its cost to `_unsent_lines_usd`; later, the reservation of its batch contains it.
+        If a batch cannot be started, the run ends, and no further batch is sent.
 
         Returns the stored records of the batches that were started.
         """
@@ -186,7 +184,7 @@ class BatchRunner:
             unsent_keys = self._leases.release_requests_sent_by_others([line.key for line in batch_lines])
             lines_to_send = [line for line in batch_lines if line.key in unsent_keys]
 
-            # from here on, `_send_lines` reserves the cost of the lines that are sent
+            # `_iter_lines` has counted these costs towards the cap; `_send_lines` reserves those of the lines that are sent
             self._unsent_lines_usd -= math.fsum(line.usd for line in batch_lines)
             if not lines_to_send:
                 continue
@@ -199,8 +197,8 @@ class BatchRunner:
     def _iter_lines(self) -> Iterator[RequestLine]:
         """Make the lines of the requests to send, until the cost cap is reached.
 
-        The largest possible cost of each line is added to `_unsent_lines_usd`. If the cap does not allow a request,
-        `_is_over_cap` is set, and the leases are released on the requests that have no line.
+        The largest possible cost of each line is added to `_unsent_lines_usd`. At the first request that the cap does not allow,
+        `_is_over_cap` is set, and the leases on this and all later requests are released.
         """
         for leased_calls in self._iter_leased_calls():
             for position, call in enumerate(leased_calls):
@@ -208,25 +206,25 @@ class BatchRunner:
                 is_affordable = self._budget.can_reserve(self._unsent_lines_usd + max_usd)
                 if not is_affordable:
                     self._is_over_cap = True
-                    unsent_calls = leased_calls[position:]
-                    self._leases.release([unsent_call.key for unsent_call in unsent_calls])
+                    unsent_keys = [unsent_call.key for unsent_call in leased_calls[position:]]
+                    self._leases.release(unsent_keys)
                     return
                 self._unsent_lines_usd += max_usd
                 yield make_request_line(call.key, call.request, usd=max_usd)
 
     def _iter_leased_calls(self) -> Iterator[list[Call]]:
-        """Acquire leases on the requests that need an outcome, and yield their calls as a series of lists.
+        """Acquire leases on the requests that need an outcome, and yield lists of their calls.
 
-        A request of several trials is yielded once. Requests that other processes have leased or answered are left out.
+        A request that several trials share is yielded once. Requests that other processes have leased or answered are left out.
         """
         visited_keys: set[str] = set()
         for calls in iter_call_lists(self._work.iter_row_keys(), self._store, make_request=self._work.request):
             calls_to_send = []
             for call in calls:
-                has_ended = call.key in visited_keys or self._end_if_outcome_known(call)
-                if not has_ended:
-                    visited_keys.add(call.key)
-                    calls_to_send.append(call)
+                if call.key in visited_keys or self._end_if_outcome_known(call):
+                    continue
+                visited_keys.add(call.key)
+                calls_to_send.append(call)
             yield self._leases.acquire(calls_to_send)
 
     def _end_if_outcome_known(self, call: Call) -> bool:
@@ -271,8 +269,8 @@ class BatchRunner:
     async def _start_batch(self, job: Job, *, maybe_started: bool) -> Job | None:
         """Start the batch of an uploaded file, and record its id.
 
-        If the provider reports an error, the run ends. If the provider may have started the batch nevertheless, as after a
-        timeout, its record stays in the store: the next run looks for the batch before it sends the requests again.
+        If this fails, the run ends. The record of the batch stays in the store if the provider may have started the batch, for
+        example after a timeout. The next run then looks for the batch before it sends the requests again.
 
         job : record of the batch, with the id of the file
         maybe_started : whether an earlier process may have started the batch already
@@ -344,10 +342,9 @@ class BatchRunner:
     def _store_results_and_check_missing(self, batch: _PolledBatch, state: BatchState, files: list[bytes]) -> bool:
         """Store the results of a batch that has ended, and return whether all of its requests have a result now.
 
-        If results are missing, `batch.job` contains only the requests without a result from then on, and the batch is polled
-        again. The run ends after `max_outage` seconds without a new result, just as if the provider could not be reached.
+        If results are missing, this counts as a failed poll: the run ends after `max_outage` seconds without a new result.
 
-        batch : the batch; its record and its state are updated
+        batch : the batch; its record is replaced by one of the requests without a result
         state : final state of the batch, as the provider reports it
         files : contents of the result files
         """
@@ -388,17 +385,16 @@ class BatchRunner:
             self._end_run(error, batch.job)
 
     def _store_results(self, job: Job, state: BatchState, files: list[bytes]) -> Job | None:
-        """Store the results of a batch that has ended, and delete its record from the store in the same transaction.
+        """Store the results of a batch that has ended, and delete its record in the same transaction.
 
-        If some requests have no result yet, a new record with only these requests is stored in its place. In the budget, the
-        actual cost of the results replaces their reserved cost. The end of the run is requested if the provider refused or
-        cancelled the batch.
+        If some requests have no result yet, a record of these requests replaces the old one. In the budget, the actual cost of
+        the results replaces their reserved cost. The end of the run is requested if the provider refused or cancelled the batch.
 
         job : record of the batch
         state : final state of the batch, as the provider reports it
         files : contents of the result files
 
-        Returns the record of the requests without a result: `job` itself if no request has one, None if all have one.
+        Returns the record of the requests without a result: None if all have one, and `job` itself if none has one.
         """
         outcomes, missing_keys = find_outcomes(job, state, files)
         if missing_keys and not outcomes:
@@ -438,8 +434,8 @@ class BatchRunner:
     def _store_outcomes(self, outcomes: Mapping[str, Completion | CallError]) -> tuple[float, float]:
         """Store the outcomes of the requests of a batch, and sum their costs.
 
-        A batch that an earlier process left may also contain requests that this plan does not need. Of these requests, answers
-        are stored and failures are ignored.
+        The batch of an earlier process may also contain requests that this plan does not need. Their answers are stored, and
+        their failures are ignored.
 
         outcomes : answer or failure of each request, by its hash
 
@@ -452,20 +448,20 @@ class BatchRunner:
         stored_outcomes = self._store.get_outcomes(list(rows_by_key)) if self._outcomes.retry_failed else {}
 
         # answers come first: they show that the server works, so the requests are at fault for the failures
-        answers_first = sorted(outcomes.items(), key=lambda entry: isinstance(entry[1], CallError))
+        answers = {key: outcome for key, outcome in outcomes.items() if isinstance(outcome, Completion)}
+        failures = {key: outcome for key, outcome in outcomes.items() if isinstance(outcome, CallError)}
+        answers_first: dict[str, Completion | CallError] = {**answers, **failures}
         max_costs, actual_costs = [], []
-        for key, outcome in answers_first:
+        for key, outcome in answers_first.items():
             if key in rows_by_key:
                 call = self._failed_calls.get(key)  # a call that failed before keeps its cost and attempts
                 if call is None:
                     call = Call(key, rows_by_key[key], stored_outcomes.get(key), self._work.request)
                 max_cost = max_call_cost(self._config, call.request)
                 max_costs.append(max_cost)
-                actual_cost = self._store_outcome(call, outcome, max_cost=max_cost)
-                actual_costs.append(actual_cost)
+                actual_costs.append(self._store_outcome(call, outcome, max_cost=max_cost))
             elif isinstance(outcome, Completion):
-                actual_cost = self._store_answer_of_other_plan(key, outcome)
-                actual_costs.append(actual_cost)
+                actual_costs.append(self._store_answer_of_other_plan(key, outcome))
         return math.fsum(max_costs), math.fsum(actual_costs)
 
     def _find_rows(self, outcomes: Mapping[str, Completion | CallError]) -> dict[str, list[int]]:
@@ -515,9 +511,8 @@ class BatchRunner:
     ) -> tuple[Completion | CallError, float]:
         """Check the outcome of a call against the limits of its request, and compute its cost.
 
-        The cost of an answer follows from the numbers of tokens that the provider reports. The largest possible cost is returned
-        if these numbers are missing or impossible for the request, if the answer is too long, or if the provider may bill a
-        failed call.
+        The cost of an answer follows from its reported numbers of tokens. If they are missing or impossible, or if the answer is
+        too long, the cost is the largest possible one. A failed call has the same cost, unless the provider does not bill it.
 
         outcome : answer or failure that the provider reports
         max_cost : largest possible cost of the call in USD

@@ -94,15 +94,14 @@ class LineReader:
         self._cached_answers: dict[object, Completion] = {}  # by the content of their lines
 
     def read(self, line: bytes) -> ResultLine:
-        """Read a line of a result file: the request hash, which is the `custom_id` of the line, and the outcome of the request.
+        """Read a line of a result file: the request hash and the outcome (an answer or an error) of one request.
 
-        The outcome is an answer or an error. Many lines have the same content except for their ids. The answers of short lines
-        are therefore kept in a cache. A later line with the same content gets the cached answer, without being checked again.
+        Many lines differ only in their ids, so the answers of short lines are cached.
 
         line : the line, which may be damaged
 
-        Returns the `custom_id`, of any type, and the outcome. The outcome is None if the line has neither an answer nor an error.
-        The `custom_id` and the outcome are None if the line is not a JSON object.
+        Returns the `custom_id` of the line, which should be the request hash, and the outcome. The outcome is None if the line
+        has neither an answer nor an error. Both are None if the line is not a JSON object.
         """
         try:
             result = parse_json(line, unique_keys=False).value

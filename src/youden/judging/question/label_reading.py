@@ -9,17 +9,18 @@ import re
 import unicodedata
 from collections.abc import Callable, Collection, Iterator
 from functools import lru_cache
-from itertools import starmap
 
 
 def find_label(text: str, labels: Collection[str]) -> str | None:
-    """Find the label that a text without reasoning gives as its answer; None if that is not clear.
+    """Find the label that a text without reasoning gives as its answer; None if the answer is not clear.
 
-    If only one label occurs in the text, it is the answer, unless it is negated or an ordinary word of a sentence wherever it
-    occurs ("not the same", "YES is wrong", "no doubt"). In all other cases, the answer is the label that is the whole first line
-    or the whole last line. Punctuation and Markdown around a line, and lines with an empty checkbox, are ignored. If both lines
-    are labels, they must be the same. Letter case does not matter, except for a label of one letter within a line: "a" is not
-    the label A.
+    - If only one label occurs in the text, this label is the answer, provided that at least one occurrence is neither negated
+      ("YES is wrong") nor an ordinary word of a sentence ("no doubt").
+    - Otherwise, the answer is the label that is the whole first line or the whole last line. If both lines are labels, they must
+      be the same.
+
+    Punctuation and Markdown around a line, and lines with an empty checkbox, are ignored. Letter case does not matter, except for
+    a label of one letter within a line: "a" is not the label A.
 
     Examples
     --------
@@ -32,12 +33,14 @@ def find_label(text: str, labels: Collection[str]) -> str | None:
     choices = tuple(labels)
     normalized_text = _UNCHECKED_LINE.sub("", _normalize_characters(text))
     occurrences = list(_iter_labels(normalized_text, choices))
-    if len({label for label, _ in occurrences}) == 1 and any(starmap(_may_be_answer, occurrences)):
-        label, _ = occurrences[0]
-        return label
+    distinct_labels = {label for label, _ in occurrences}
+    if len(distinct_labels) == 1 and any(_may_be_answer(label, match) for label, match in occurrences):
+        return distinct_labels.pop()
 
     lines = [line for line in normalized_text.splitlines() if _SURROUNDING_MARKS.sub("", line)]
-    labels_of_lines = {parse_label(line, choices) for line in (*lines[:1], *lines[-1:])} - {None}
+    first_and_last_line = lines[:1] + lines[-1:]
+    labels_of_lines = {parse_label(line, choices) for line in first_and_last_line}
+    labels_of_lines.discard(None)  # a line that is not a label
     return labels_of_lines.pop() if len(labels_of_lines) == 1 else None
 
 
@@ -137,9 +140,9 @@ def parse_label(text: str, labels: tuple[str, ...]) -> str | None:
         return label
 
     has_numeric_label = any(label[:1].isdigit() for label in labels)
-    unnumbered_text = folded_text if has_numeric_label else _ITEM_NUMBER.sub("", folded_text)
-    trimmed_text = _normalize_and_trim(unnumbered_text)
-    return _find_only_match(trimmed_text, labels, _normalize_and_trim)
+    if not has_numeric_label:
+        folded_text = _ITEM_NUMBER.sub("", folded_text)
+    return _find_only_match(_normalize_and_trim(folded_text), labels, _normalize_and_trim)
 
 
 def _find_only_match(text: str, labels: tuple[str, ...], normalize: Callable[[str], str]) -> str | None:
@@ -181,9 +184,11 @@ def _normalize_and_trim(text: str) -> str:
 def _compile_label_pattern(labels: tuple[str, ...]) -> re.Pattern[str]:
     """Compile a pattern that matches labels as whole words. The label at position 3 is matched by the group `label3`.
 
-    If several labels match, the longest one is taken. If more than two labels are numbers, the highest of them may follow a
-    label, as in "4/5" and "4 out of 5". The pattern also matches numbers that are not labels, such as 0.5, 3/10 and "scale of 1
-    to 5", outside of any group. A label within such a match, such as the label 5 in 0.5, is therefore not found.
+    If several labels match, the longest one is taken. If more than two labels are numbers, they form a scale, and its highest
+    number may follow a label, as in "4/5" and "4 out of 5".
+
+    The pattern also matches numbers that are not labels, such as 0.5, 3/10 and "scale of 1 to 5", but in no group. The label 5 is
+    therefore not found in 0.5.
     """
     groups = []
     for label in sorted(labels, key=len, reverse=True):

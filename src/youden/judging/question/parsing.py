@@ -94,8 +94,9 @@ def find_json_label(text: str, labels: Sequence[str]) -> str | None:
         value = json.loads(json_text, strict=False, object_pairs_hook=_make_object_with_one_answer)
     except (ValueError, RecursionError):
         return None
-    answer = value.get("answer") if isinstance(value, dict) else None
-    return parse_label(answer, tuple(labels)) if isinstance(answer, str) else None
+    if not isinstance(value, dict) or not isinstance(value.get("answer"), str):
+        return None
+    return parse_label(value["answer"], tuple(labels))
 
 
 def _make_object_with_one_answer(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -331,20 +332,20 @@ def _make_reading(label: str, prompt: Prompt, *, answer: float | None = None) ->
 def _is_likeliest_label(
     label: str, top_logprobs: Sequence[tuple[str, float]], labels: Sequence[str], *, has_reasoning: bool
 ) -> bool:
-    """Return whether a token with the largest log-probability equals a label or is the beginning of it.
+    """Return whether a token with the largest log-probability belongs to a label: it equals the label or is its beginning.
 
-    Tokens that are not labels are left out, because the server may have excluded them from the answer. After reasoning, however,
-    all tokens count: the log-probabilities may then be those of the first token of the reasoning.
+    Tokens of no label are ignored, because the server may have excluded them from the answer. They count if the reply contains
+    reasoning, because the log-probabilities may then be those of the first token of the reasoning.
 
     top_logprobs : pairs of token and log-probability, of which at least one token belongs to a label
     labels : all labels that may be answered
     has_reasoning : whether the reply contains reasoning
     """
-    candidates = [(find_unique_label(token, labels), logprob) for token, logprob in top_logprobs]
+    label_logprobs = [(find_unique_label(token, labels), logprob) for token, logprob in top_logprobs]
     if not has_reasoning:
-        candidates = [(candidate, logprob) for candidate, logprob in candidates if candidate is not None]
-    highest_logprob = max(logprob for _, logprob in candidates)
-    return (label, highest_logprob) in candidates
+        label_logprobs = [(name, logprob) for name, logprob in label_logprobs if name is not None]
+    highest_logprob = max(logprob for _, logprob in label_logprobs)
+    return (label, highest_logprob) in label_logprobs
 
 
 def _find_answer_label(
@@ -352,8 +353,8 @@ def _find_answer_label(
 ) -> tuple[str | None, MissingReason]:
     """Find the label that an answer gives.
 
-    A text that consists only of a label gives this label, even if the model was cut off after it. A label within a longer text
-    counts only if the reply is complete and is not a refusal. With "json", the label is read from a JSON object instead.
+    An answer that consists only of a label, or of a JSON object for "json", gives this label, even if the model was cut off after
+    it. A label within a longer text counts only if the reply is complete and is not a refusal.
 
     completion : reply of the model
     answer : text of the reply after its reasoning; None if the reasoning is not finished

@@ -154,15 +154,12 @@ def make_fence(first: str, second: str) -> str:
 
 
 def make_fence_bytes(n_first: int, first: bytes, second: bytes) -> bytes:
-    """Compute the fence of two texts from their encoded forms.
+    """Compute the fence of two texts that are encoded already; `make_fence` returns the same for texts that are not.
 
     The fence is a part of the tags around the texts. Neither text contains the fence, so no text can close its own tag.
 
-    `make_fence` returns the same fence for texts that are not encoded. Here, a caller can encode a text once and use it for
-    several requests.
-
-    n_first : number of characters of the first text. It is a part of the hashed text, so that texts that are divided at another
-        position have another fence.
+    n_first : number of characters of the first text. It is hashed with the texts, so that the fence also depends on where the
+        second text begins.
     first, second : the texts in UTF-8
 
     Returns 16 hexadecimal digits in ASCII.

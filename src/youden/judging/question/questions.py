@@ -291,10 +291,7 @@ def count_characters(request: Request) -> int:
 
 
 def describe_trial(plan: Plan, row: int) -> str:
-    """Describe a trial for a message: its agents, items and type.
-
-    An example is: trial 17: agents 'a' and 'b', item 'p3', paired.
-    """
+    """Describe a trial for a message, such as "trial 17: agents 'a' and 'b', item 'p3', paired"."""
     first = plan.agent_ids[plan.first[row]]
     second = plan.agent_ids[plan.second[row]]
     item = plan.item_ids[plan.item[row]]

@@ -90,9 +90,9 @@ class CircuitBreaker:
     def record_failure(self, attempts: Attempts, error: CallError) -> bool:
         """Record a failed call, and open the circuit if the failure shows that the server is down.
 
-        A failure belongs to an outage if it opens the circuit, or if the circuit is open already. The request of the failed call
-        may have crashed the server, so `attempts.suspect` is set. When the circuit opens, the earlier failures that led to this
-        belong to the outage, too: `suspect` of their calls is set, and their `n_failed` becomes 0.
+        While the circuit is open, all failures belong to the outage. So do the failures because of which it was opened. A call
+        that failed in an outage may have caused it, so its `suspect` is set. When the circuit opens, the earlier failures of
+        these calls no longer count: `n_failed` becomes 0.
 
         Parameters
         ----------
@@ -117,11 +117,10 @@ class CircuitBreaker:
         return True
 
     def _is_start_of_outage(self, attempts: Attempts, error: CallError) -> bool:
-        """Add a call without a reply to the failed calls, and return whether its failure is the start of an outage.
+        """Count a call that failed without a reply, and return whether its failure is the start of an outage.
 
-        An outage starts at once if the connection cannot be opened. After other failures, it starts when `FAILURE_THRESHOLD`
-        different calls have failed since the last reply. Only the first failure of each call counts, because the text of a
-        single call can break a server.
+        An outage starts at once if the connection cannot be opened. Otherwise, it starts when `FAILURE_THRESHOLD` different calls
+        have failed since the last reply. Further failures of one call do not count, because its text may break the server.
 
         attempts : earlier failures of the call, in outages (`suspect`) and outside of them (`n_failed`)
         error : the failure
@@ -145,10 +144,9 @@ class CircuitBreaker:
 
     @asynccontextmanager
     async def _admit_probe(self) -> AsyncIterator[None]:
-        """Admit one call at a time while the circuit is open, and all waiting calls once it has closed.
+        """Wait until a call may be sent as a probe, a test whether the outage is over. Send it in the body of `async with`.
 
-        The caller sends its call in the body of the `async with` statement. While the circuit is open, the call is a probe: it
-        holds the probe lock until the body ends, so that all other calls wait for its result.
+        Only one call is in the body at a time, and all other calls wait for its result. A reply closes the circuit for all.
         """
         async with AsyncExitStack() as lock_stack:
             await lock_stack.enter_async_context(self._probe_lock)
@@ -170,7 +168,8 @@ class CircuitBreaker:
         self._wake.clear()
         # the failures that led to this are due to the outage, so they do not count as attempts
         for attempts in self._failed_calls:
-            attempts.n_failed, attempts.suspect = 0, True
+            attempts.n_failed = 0
+            attempts.suspect = True
 
     async def _wait_for_probe(self) -> None:
         """Wait until the next probe is due: 0 s before the first probe, then ¼ s, ½ s, 1 s, … up to 5 s."""

@@ -188,8 +188,7 @@ class RequestLoop:
         """Make one attempt at a call, record its cost, and decide by its outcome what happens to the call.
 
         An answer ends the call. After a failure, the call ends or is sent again. If the lease on its request may have expired
-        during the attempt, this process does not send the call again: it waits for the answer of another process. If the budget
-        does not allow the call, the run ends.
+        meanwhile, it is left to another process. If the budget does not allow the call, the run ends.
 
         call : call whose request this process may send
         """
@@ -206,10 +205,10 @@ class RequestLoop:
             self._queue.close(call)
         except CallError as error:
             self._outcomes.record_cost(call.key, call.last_attempt_usd)
-            # a lease that was lost during the attempt may have been acquired again, so `has_leases` alone is not enough
-            has_kept_lease = self._n_lease_losses == n_lease_losses_before and self._caller.has_leases()
+            # `has_leases` alone is not enough: the lease may have been lost during the attempt and acquired again
+            was_lease_lost = self._n_lease_losses > n_lease_losses_before or not self._caller.has_leases()
             may_be_sent_again = error.kind == "transient" and not self._stop.is_stopped
-            if may_be_sent_again and not has_kept_lease:
+            if may_be_sent_again and was_lease_lost:
                 self._leave_to_other_process(call)
             else:
                 await self._handle_failure(call, error)
@@ -262,10 +261,11 @@ class RequestLoop:
         if has_server_replied:
             self._record_reply(is_answer=False)
 
-        seconds_until_retry = None if is_stopped else self._policy.count_failure_and_compute_wait(call.attempts, error)
+        seconds_until_retry = None  # do not send the call again
+        if not is_stopped:
+            seconds_until_retry = self._policy.count_failure_and_compute_wait(call.attempts, error)
         ends_run = error.kind == "fatal"
-        is_last_attempt = seconds_until_retry is None
-        if is_last_attempt and not ends_run and self._caller.backend.live:
+        if seconds_until_retry is None and not ends_run and self._caller.backend.live:
             await self._test_server_before_first_answer(call)  # the server may be at fault instead of the request
         self._record_failure(call, error, seconds_until_retry)
 
@@ -288,10 +288,9 @@ class RequestLoop:
             self._log.record_throttled()
 
     def _set_aside_in_outage(self, call: Call, error: CallError) -> bool:
-        """Set a call aside if it failed because of an outage, and return whether this was the case.
+        """Set a call aside if it failed because of an outage of the judge's server, and return whether it was set aside.
 
-        An outage is a time in which the server of the judge cannot be reached. A call that is set aside is sent again after the
-        outage, and this failure does not count against its maximum number of attempts. A judge with several servers has an
+        The call is sent again after the outage, and the failure does not count as an attempt. A judge with several servers has an
         outage only if none of them works. If the outage lasts too long, the end of the run is requested.
 
         call : the call that failed
@@ -332,10 +331,10 @@ class RequestLoop:
         )
 
     async def _test_server_before_first_answer(self, call: Call) -> None:
-        """Test whether the server works at all, after a call has failed while no call of this run was answered yet.
+        """Test whether the server works at all, if a call has failed before any call of this run was answered.
 
         The test sends a request that was answered in an earlier run, if there is one. If the server answers it, the failure is
-        the fault of the call. No test is needed if another call was answered in the meantime, or if the run has to end.
+        the fault of the call. Nothing is sent if the run has to end.
 
         call : the call that failed, to which the cost of the test is added
         """
@@ -378,9 +377,9 @@ class RequestLoop:
     async def _maintain_until_cancelled(self) -> None:
         """Regularly write outcomes to the store, renew the leases, and check the answers of other processes.
 
-        Outcomes are written every `FLUSH_INTERVAL_SECONDS`, and earlier if many outcomes are not on disk yet. Leases are renewed
-        after a write if a quarter of their duration has passed. The answers of other processes are checked at most once per
-        interval. An error of the store ends the run. This method itself runs until its task is cancelled.
+        Outcomes are written every `FLUSH_INTERVAL_SECONDS`, and earlier if many are not on disk yet. The answers of other
+        processes are checked at most once per interval. An error of the store ends the run, but not this method, which runs until
+        its task is cancelled.
         """
         last_check = time.monotonic()
         while True:
@@ -407,8 +406,8 @@ class RequestLoop:
     async def _run_maintenance_round(self) -> None:
         """Run one round of maintenance: store outcomes, renew leases, and adapt the rate limits to other processes.
 
-        If the leases may have expired, the calls that are not in flight are left to other processes. If all calls were set
-        aside in an outage of the server, they are queued again, so that one of them is sent as a test of the server.
+        If the leases may have expired, the calls that are not in flight are left to other processes. If all calls are set aside
+        in an outage of the server, they are queued again: the next one tests the server.
 
         Raises: YoudenError if the store cannot be written.
         """

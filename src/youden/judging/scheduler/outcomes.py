@@ -117,9 +117,9 @@ class Outcomes:
     def record_answer(self, call: Call, completion: Completion) -> None:
         """End a call with an answer: store it, pass it to `work`, and show the progress.
 
-        An answer shows that the server works, so the earlier failures were not its fault. They are stored now. An answer
-        without the log-probabilities that the judge needs is stored, too, but if all first answers of the run lack them, the
-        end of the run is requested.
+        An answer shows that the server works, so the earlier failures, which were not its fault, are stored now. If the first
+        answers of the run all lack the log-probabilities that the judge needs, they are stored, and the end of the run is
+        requested.
 
         call : the call, with its cost in USD (`usd`)
         completion : the reply, also one that cannot be parsed
@@ -138,8 +138,8 @@ class Outcomes:
     def record_failure(self, call: Call, error: CallError, *, may_retry: bool) -> bool:
         """Record a failed attempt, and decide whether it ends the call or the run.
 
-        A transient error may not occur again if the call is sent again. A fatal error would occur in every call of the run. Any
-        other error (a rejected call) concerns this call only.
+        A transient error may not occur again if the call is sent again. A fatal error would occur in every call of the run. A
+        rejection concerns this call only.
 
         Parameters
         ----------
@@ -154,9 +154,8 @@ class Outcomes:
         Returns
         -------
         bool
-            True if the call has ended, False if it has to be sent again. A call ends in three cases: after a fatal error; if
-            `may_retry` is False; and, whatever `may_retry` is, after a transient error while the run is about to end. In the last
-            case, no failure is stored, so that the next run sends the call again.
+            True if the call has ended, False if it has to be sent again. After a transient error while the run is about to end,
+            the call ends without a stored failure, so that the next run sends it again.
         """
         if error.kind == "fatal":
             self.stop.request_stop(lambda: self._make_fatal_error(error))
@@ -234,8 +233,8 @@ class Outcomes:
 
         The reason of the first failure is shown, because the counts of missing answers do not contain it.
         """
-        is_known_to_work = stored or self.stop.has_answers  # otherwise, an error that ends the run states the reason
-        if isinstance(outcome, Failure) and is_known_to_work and not self._has_shown_failure:
+        does_server_work = stored or self.stop.has_answers  # if not, the error that ends the run states the reason
+        if isinstance(outcome, Failure) and does_server_work and not self._has_shown_failure:
             self._has_shown_failure = True
             self.log.announce("first_failure", f"first failed call of '{self.judge.name}': {outcome.reason}")
         result = self.work.record_outcome(call.rows, call.key, outcome, usd=usd, stored=stored)

@@ -264,8 +264,8 @@ class Dispatcher:
     async def _queue_calls(self, calls: Sequence[Call]) -> None:
         """Acquire leases on the requests of calls that are to be sent, and queue the calls.
 
-        Several calls may have the same request. An earlier call of the request may still be queued, in flight, or left to
-        another process. In this case, the new call is not queued, and its rows are added to the earlier call.
+        If an earlier call with the same request has not ended yet, the new call is not queued: its rows are added to those of the
+        earlier call.
         """
         new_calls = []
         for call in calls:
@@ -278,11 +278,10 @@ class Dispatcher:
         await self._lease_and_queue(new_calls)
 
     async def _lease_and_queue(self, calls: Sequence[Call]) -> None:
-        """Acquire leases on the requests of calls, and queue the calls for which this succeeds.
+        """Acquire leases on the requests of calls, and queue the calls whose requests were leased.
 
         A call ends at once if another process has stored its outcome in the meantime, or has sent its request in a batch. If
-        another process holds the lease on its request, the call waits in `calls_of_other_processes` for the answer. Calls that
-        wait there already are passed here again from time to time.
+        another process holds the lease on its request, the call waits in `calls_of_other_processes` for the answer.
 
         Raises: YoudenError, if the judge cannot be made, for example JudgeError [judge-no-key].
         """
@@ -309,8 +308,8 @@ class Dispatcher:
     def _end_if_request_not_needed(self, call: Call, outcome: Completion | Failure | None, *, is_batched: bool) -> bool:
         """End a call if another process has stored its outcome or sent its request in a batch in the meantime.
 
-        A batch is a file of requests that a provider answers later. A call whose request is in a batch ends without an outcome:
-        its trials are only counted in `n_batched_rows`.
+        A batch is a file of requests that a provider answers later. A call whose request is in a batch ends without an outcome,
+        and its trials are counted in `n_batched_rows`.
 
         outcome : outcome of the request that the store contains now; None if there is none
         is_batched : whether a batch in progress contains the request

@@ -265,8 +265,8 @@ class StopReason:
         Parameters
         ----------
         *budgets : Budget
-            Budgets of the run. A note about the costs that they have counted for answers without valid token counts, and for
-            calls without a usable reply, is added to the error. Equal notes are added once.
+            Budgets of the run. Notes about their uncertain costs are added to the error: those of answers without valid token
+            counts, and of calls without a usable reply. Equal notes are added once.
 
         Raises
         ------
@@ -421,13 +421,13 @@ def make_outage_error(error: CallError, *, judge: str, address: str, outage: flo
 
 
 def make_too_many_missing_error(
-    n_missing: int, n: int, *, reasons: str, max_missing: float, what: str = "trials"
+    n_missing: int, n_trials: int, *, reasons: str, max_missing: float, what: str = "trials"
 ) -> TooManyMissingError:
     """Build the error [too-many-missing] for a run in which too many answers are missing.
 
     Parameters
     ----------
-    n_missing, n : int
+    n_missing, n_trials : int
         Number of trials without an answer, and of all trials.
     reasons : str
         Why answers are missing, for display; empty if unknown.
@@ -437,11 +437,11 @@ def make_too_many_missing_error(
         What is counted, in the plural.
     """
     reasons = reasons or "no answer"
-    if n_missing == n:
-        problem = f"None of the {n:,} {what} was answered ({reasons}). Check the judge with `youden doctor`."
+    if n_missing == n_trials:
+        problem = f"None of the {n_trials:,} {what} was answered ({reasons}). Check the judge with `youden doctor`."
     else:
         problem = (
-            f"{n_missing:,} of {n:,} {what} have no answer ({reasons}), more than max_missing = {max_missing:g} allows. "
+            f"{n_missing:,} of {n_trials:,} {what} have no answer ({reasons}), more than max_missing = {max_missing:g} allows. "
             "Check the judge's prompt, labels and max_tokens, or raise max_missing to continue without these answers."
         )
     return TooManyMissingError(

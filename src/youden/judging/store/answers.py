@@ -240,8 +240,8 @@ class Store:
             Outcomes by request hash; requests without an outcome are left out. If a request has an answer and a failure,
             the outcome is the answer. A stored answer that this version of youden would reject as a reply is a failure.
         """
-        # Outcomes in memory are pending, or a flush is writing them (`_in_transaction`). Read them before the backend: if a flush
-        # ends in between, its outcomes are in both, and none is missed.
+        # The outcomes in memory are read before those in the backend. Otherwise, a flush between the two steps could move an
+        # outcome from memory to the backend unseen.
         with self._pending_lock:
             failures_in_memory = self._in_transaction.failures | self._pending.failures
             answers_in_memory = self._in_transaction.answers | self._pending.answers
@@ -308,8 +308,8 @@ class Store:
         replaces_answer : bool, default False
             Whether an answer replaces the stored answer, because the request was repeated. By default, the first answer is kept.
         may_flush : bool, default True
-            Whether this call may flush. It then flushes, and waits for the disk, if `MAX_PENDING_WRITES` outcomes are in memory
-            or if the last flush was `FLUSH_INTERVAL_SECONDS` ago. If False, the caller has to call `flush` from another thread.
+            Whether this call flushes, and waits for the disk, if `MAX_PENDING_WRITES` outcomes are in memory or if the last flush
+            was `FLUSH_INTERVAL_SECONDS` ago. If False, the caller has to call `flush`.
 
         Raises
         ------

@@ -21,6 +21,7 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -128,9 +129,9 @@ class Leases:
     def _read_other_holders(self, now: float) -> dict[str, _HolderState]:
         """Read from the store which other processes hold leases, and find out when each has last renewed them.
 
-        The clocks of machines differ, so the expiry times in the store cannot be compared with the clock of this process. Each
-        renewal changes the expiry time, however. This process therefore measures with its own clock when it last saw a new
-        expiry time.
+        The expiry times in the store cannot be compared with the clock of this process, because the clocks of machines differ.
+        But each renewal changes the expiry time. A renewal is therefore dated by the time at which this process, by its own
+        clock, first sees the new expiry time.
 
         now : time of this process's clock, in seconds
 
@@ -155,8 +156,8 @@ def _get_machine_id() -> str:
     """Return an id of this machine or container. Within it, each process number belongs to one process.
 
     On Linux, the id consists of the host name, the namespace of process numbers, and the boot id, which changes at each start
-    of the machine. The boot id is needed because host names are not unique, and the first containers of all hosts have the same
-    namespace number. On other systems, the id consists of the host name and the hardware address.
+    of the machine. Host names are not unique, and the first containers of all hosts have the same namespace. On other systems,
+    the id consists of the host name and the hardware address.
     """
     namespace_and_boot = ""
     with suppress(OSError):
@@ -238,7 +239,7 @@ class PendingBatchKeys:
         cached_ids, request_hashes = self._cached
         if job_ids != cached_ids:
             jobs = read_pending_jobs(self._backend) if job_ids else []
-            request_hashes = frozenset(key for job in jobs for key in job.keys)
+            request_hashes = frozenset(chain.from_iterable(job.keys for job in jobs))
             self._cached = job_ids, request_hashes
         return request_hashes
 

@@ -97,8 +97,7 @@ def iter_call_lists(
 ) -> Iterator[list[Call]]:
     """Group trials with the same request into calls, and look up the stored outcomes of the calls.
 
-    The trials are read `size` at a time, because the store looks up many requests at once. Trials with the same request that are
-    not read together have separate calls.
+    Only the next `size` trials are grouped at a time, so several calls may have the same request.
 
     Parameters
     ----------
@@ -155,9 +154,7 @@ class Costs:
         self._set_row(rows[0], payment)
 
     def with_stored_payments(self, request_hashes: np.ndarray, payments: Mapping[str, Payment]) -> Costs:
-        """Return the costs of all invocations of a run. This object contains only the costs of the current invocation.
-
-        The store books each payment to the cost account of the run that made the call.
+        """Return the costs of all invocations of a run; this object contains only those of the current invocation.
 
         Parameters
         ----------

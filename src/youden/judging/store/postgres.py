@@ -11,7 +11,7 @@ import os
 import time
 import uuid
 from collections.abc import Callable
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from threading import RLock
 from typing import Any
 
@@ -152,8 +152,11 @@ class PostgresBackend(SqlBackend):
         """
 
         def run_on_connection(connection: Connection) -> T:
-            with connection.transaction() if access == "transaction" else nullcontext():
-                return operation(Session(connection, _DIALECT))
+            session = Session(connection, _DIALECT)
+            if access != "transaction":
+                return operation(session)
+            with connection.transaction():
+                return operation(session)
 
         return self._run_with_retries(run_on_connection)
 
@@ -170,8 +173,8 @@ class PostgresBackend(SqlBackend):
     def _run_with_retries(self, operation: Callable[[Connection], T]) -> T:
         """Call a function of the connection, and call it again after a deadlock, a timeout or a lost connection.
 
-        A lost connection is opened again. If the server is still unreachable after the process was asked to stop, later
-        calls of this method fail at once, so that they do not delay the end of the process.
+        A lost connection is opened again. If the process was asked to stop and the server is unreachable, all later calls of this
+        method fail at once.
 
         operation : function of an open connection; it may be called several times
 
@@ -234,9 +237,9 @@ class PostgresBackend(SqlBackend):
     def _open_connection(self) -> Connection:
         """Open a connection to the PostgreSQL server of the store, and set it up for this process.
 
-        The server ends transactions of a client that is late or disconnected, so that the locks of this client do not block
-        other processes. Commits are written to the disk of the server before it confirms them, so that a power cut loses none.
-        A password in the address is registered as a secret, which messages do not show.
+        The server is set to end transactions of a client that is late or disconnected, because their locks block other processes,
+        and to write commits to its disk before it confirms them. A password in the address is registered as a secret, which
+        messages do not show.
 
         Raises: psycopg.OperationalError if the server cannot be reached in time.
         """

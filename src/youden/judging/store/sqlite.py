@@ -12,7 +12,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import RLock
 from urllib.parse import quote
@@ -138,10 +138,11 @@ class SqliteBackend(SqlBackend):
                     "again.",
                     slug="store-deleted",
                 )
-            # lost leases do no harm: a power cut also ends this process; without a write-ahead log, it could damage the file
-            needs_sync = access != "lease" or not self._has_write_ahead_log
-            with nullcontext() if needs_sync else self._without_sync():
-                return self._run_transaction(session, operation)
+            # Leases may be lost in a power cut, which also ends this process, so their changes need not be on the disk at once.
+            if access == "lease" and self._has_write_ahead_log:
+                with self._without_sync():
+                    return self._run_transaction(session, operation)
+            return self._run_transaction(session, operation)
 
     def _run_transaction(self, session: Session, operation: Callable[[Session], T]) -> T:
         """Call a function with the session in a transaction, which is rolled back if the function fails.
@@ -180,11 +181,11 @@ class SqliteBackend(SqlBackend):
 
 
 def _find_common_path(path: Path, *, read_only: bool) -> Path:
-    """Return the path by which all processes of this user open a store.
+    """Return the path by which all processes of this user open a store, because a file may have several paths (hard links).
 
-    SQLite keeps its log next to the path that it is given. Processes that open one file by two hard links would miss each
-    other's writes and damage the file. The first process that opens a store therefore writes its path to a small file in the
-    temporary folder, the path record, and all later processes use this path.
+    SQLite writes its log next to the path that it is given. If two processes opened the file by different paths, they would have
+    different logs and damage the file. The first process therefore writes its path to a file in the temporary folder, the path
+    record, and all later processes use this path.
 
     path : path of the store. The file is created if it does not exist.
     read_only : whether the store is only read; then neither the store nor the path record is created
@@ -196,9 +197,9 @@ def _find_common_path(path: Path, *, read_only: bool) -> Path:
     resolved_path = path.resolve()
     record_file = _locate_path_record(path)
     has_record = record_file.exists()
-    first_path = _read_first_path(record_file, resolved_path)  # None if the recorded path leads to another file
+    first_path = _read_first_path(record_file, resolved_path)
     if first_path is None and not read_only:
-        # a record of another path belongs to a deleted file with the same inode number
+        # there is no record, or its path leads to another file: an earlier one with the same inode number, which was deleted
         with suppress(OSError):
             _write_path_record(record_file, resolved_path, replaces_record=has_record)
         first_path = _read_first_path(record_file, resolved_path)  # another process may have written its path first

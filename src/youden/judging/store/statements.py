@@ -248,16 +248,17 @@ class SqlBackend:
 
         Returns fewer than `n` rows at the end of the table, and an empty list if there are no more.
         """
-        columns = column_names(table)
-        sql_key = primary_key(table)  # the names of the first columns, separated by commas
-        n_key_columns = len(sql_key.split(", "))
-        last_key: Row = ()
-        condition = ""
-        if after is not None:
-            last_key = after[:n_key_columns]
-            placeholders = ", ".join("?" * n_key_columns)
-            condition = f"WHERE ({sql_key}) > ({placeholders})"
-        query = f"SELECT {', '.join(columns)} FROM @{table} {condition} ORDER BY {sql_key} LIMIT ?"
+        columns = ", ".join(column_names(table))
+        key_columns = primary_key(table)  # the names of the first columns, separated by commas
+        if after is None:
+            return self._fetch_rows(f"SELECT {columns} FROM @{table} ORDER BY {key_columns} LIMIT ?", n)
+
+        n_key_columns = len(key_columns.split(", "))
+        last_key = after[:n_key_columns]
+        placeholders = ", ".join("?" * n_key_columns)
+        query = (
+            f"SELECT {columns} FROM @{table} WHERE ({key_columns}) > ({placeholders}) ORDER BY {key_columns} LIMIT ?"
+        )
         return self._fetch_rows(query, *last_key, n)
 
     def put_rows(self, table: CopiedTable, rows: Iterable[Row]) -> int:

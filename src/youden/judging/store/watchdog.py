@@ -89,11 +89,10 @@ class Watchdog:
             timer.cancel()
 
     def with_deadline(self, steps: Generator[Any, Any, T]) -> Generator[Any, Any, T]:
-        """Add a deadline to a generator of psycopg that waits for the server.
+        """Wrap a generator with which psycopg waits for the server, to warn if the server is late and to end at a deadline.
 
-        Such a generator runs one statement. It yields the event that it waits for: the connection can be read, or it can be
-        written. psycopg sends back the event that occurred, or 0 if none occurred for a while. The generator that is returned
-        passes the events on to `steps`, but not a 0: then it logs a warning if the server is late.
+        The generator of psycopg runs one statement. It yields the event that it waits for, such as data to read. It then gets the
+        event that occurred. The wrapper also accepts 0, which psycopg sends if no event occurred for a while.
 
         steps : generator of psycopg
 
@@ -104,14 +103,14 @@ class Watchdog:
         try:
             awaited_event = next(steps)
             while True:
-                occurred_event = yield awaited_event  # 0 if nothing occurred for a while
+                occurred_event = yield awaited_event
                 if occurred_event:
                     last_event_time = time.monotonic()
                     awaited_event = steps.send(occurred_event)
-                elif time.monotonic() - last_event_time >= DEADLINE_SECONDS:
+                    continue
+                if time.monotonic() - last_event_time >= DEADLINE_SECONDS:
                     raise UnresponsiveError
-                else:
-                    self.warn_if_late()
+                self.warn_if_late()
         except StopIteration as stop:  # `steps` has ended
             result: T = stop.value
             return result
