@@ -59,9 +59,9 @@ class ItemInfluence(NamedTuple):
     share: Floats
 
     def to_matrices(self, items: slice, n_agents: int) -> ItemMatrices:
-        """Return the influence of consecutive items on the abilities, and their shares of each agent's trials, as two matrices.
+        """Return two matrices for consecutive items: their influence on each ability, and their shares of each agent's trials.
 
-        items : slice from the first item to the one after the last, with start and stop and without a step
+        items : positions of the items, from `items.start` to before `items.stop`, without a step
         n_agents : number of rows of the matrices
 
         Returns two float arrays (n_agents, stop − start), 0 for cells (agent, item) that were not observed.
@@ -246,9 +246,9 @@ class Abilities(NamedTuple):
         return self.limit(self.ability + self.covariance.half_width(LEVEL), self.ability)
 
     def limit(self, bound: Floats, ability: Floats | float) -> Floats:
-        """Limit confidence bounds of abilities to `limits`.
+        """Clip confidence bounds of abilities to the possible range `limits`.
 
-        If a fitted ability is beyond a limit, its bounds are not limited on that side, so that the interval contains it.
+        If a fitted ability is outside the range, its bounds are not clipped on this side, so that the interval contains it.
         """
         lowest, highest = self.limits
         min_bound = np.where(np.less(ability, lowest), -np.inf, lowest)
@@ -307,13 +307,12 @@ def estimate_mean_abilities(verdicts: Verdicts, *, target: Target = "items-like-
     """Estimate each agent's ability as its mean answer to paired trials minus its false-positive rate.
 
     The false-positive rate of an agent is estimated from its independent trials. All rates are 0 if the plan has no independent
-    trials. Only training trials are used (`Plan.is_training`). They do not include trials of held-out cells (agent, item),
-    probes, whose texts were chosen because they are similar, and follow-ups, which were added later for agents that agree often.
+    trials. Trials of held-out cells (agent, item), probes and follow-ups are not used.
 
     verdicts : answers to the plan, which may have any design
     target : population that the intervals refer to
 
-    The covariance is NaN if an answered paired trial belongs to no block. A block is the trials of one item in which each
+    The covariance is NaN if an answered paired trial belongs to no block. A block consists of trials of one item, in which each
     agent appears once first and once second.
 
     Raises StatisticsError [trial-none] if no paired trial of training cells was answered.
@@ -649,8 +648,8 @@ def build_ranking_table(
 ) -> pd.DataFrame:
     """Build the table of abilities, intervals and ranks, one row per agent, best first.
 
-    The columns are `target` and the fields of `RankingRow`, except those whose names begin with `self_consistency`, which are
-    added elsewhere. Agents without an ability (NaN) come last. Agents of equal ability stay in the order of `agent_ids`.
+    The columns are the fields of `RankingRow`, without those of the self-consistency, and `target`. Agents without an ability
+    (NaN) come last. Agents of equal ability stay in the order of `agent_ids`.
 
     abilities : abilities of the agents, with their intervals
     agent_ids : ids of the agents, in the order of `abilities`; they are stored in the column `agent`
@@ -662,7 +661,7 @@ def build_ranking_table(
     marginal_ranks = differences.marginal_ranks
     simultaneous_ranks = differences.simultaneous_ranks
     group_by_agent = groups or {}
-    columns_by_name = {
+    computed_columns = {
         "agent": list(agent_ids),
         "group": [group_by_agent.get(agent) for agent in agent_ids],
         "simultaneous_rank_low": simultaneous_ranks.low,
@@ -671,16 +670,17 @@ def build_ranking_table(
         "rank_high": marginal_ranks.high,
     }
 
-    # the other columns are attributes of `abilities`, or counts of trials, which imported scores do not have
     names = [column.name for column in columns_of(RankingRow) if not column.name.startswith("self_consistency")]
     columns = {}
     for name in names:
-        if name in columns_by_name:
-            columns[name] = columns_by_name[name]
+        if name in computed_columns:
+            columns[name] = computed_columns[name]
         elif hasattr(abilities, name):
             columns[name] = getattr(abilities, name)
+        elif abilities.counts is None:  # imported scores have no counts of trials
+            columns[name] = None
         else:
-            columns[name] = None if abilities.counts is None else getattr(abilities.counts, name)
+            columns[name] = getattr(abilities.counts, name)
 
     table = pd.DataFrame({**columns, "target": abilities.target})
     return table.iloc[sort_best_first(abilities.ability)].reset_index(drop=True)

@@ -60,8 +60,8 @@ def list_alternative_ranking_findings(
     """List the findings (messages) about alternative rankings.
 
     There is a finding for each group of agents that agree suspiciously often, for each ranking that could not be made, and for
-    each ranking in which the leader of the plain ranking falls. The plain ranking gives all partners equal weight. With too few
-    agents, the robust ranking has a single finding.
+    each ranking in which the leader of the plain ranking falls. In a run with too few agents, the robust ranking has only one
+    finding, which states that.
 
     rankings : facts of each alternative ranking, by its name
     n_agents : number of agents of the run
@@ -142,7 +142,7 @@ def _describe_leader_change(
 
     Returns a sentence and the ids of the agents that it names. If neither case applies, the sentence is empty.
     """
-    # the leader is better than the largest number of other agents
+    # the leader of the plain ranking is the agent that is better than the most other agents
     n_worse = np.nansum(plain.value > 0, axis=1)
     leader = int(np.argmax(n_worse))
     leader_id = agent_ids[leader]

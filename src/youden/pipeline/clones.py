@@ -135,19 +135,21 @@ def _count_same_responses(sample: SampledTexts) -> tuple[Counts, Counts]:
     n_compared = is_compared @ is_compared.T
 
     n_same = np.zeros((n_agents, n_agents), dtype=count_type)
-    for start, end in sample.ranges:  # one item after another
+    for start, end in sample.ranges:  # rows of the responses to one item
         rows = start + np.flatnonzero(is_long_enough[start:end])
         agents = sample.agent_of[rows]  # ascending
         has_word = sample.has_word[rows]
         threshold = MIN_CLONE_SIMILARITY
 
-        # a chunk of the responses is compared with these and with all later ones
-        for first in range(0, len(rows), CHUNK_RESPONSES):
-            similarity = jaccard_similarity(has_word[first : first + CHUNK_RESPONSES], has_word[first:])
-            if first == 0:
+        # compare the responses of a chunk with each other and with all later responses, so that each pair is compared once
+        for chunk_start in range(0, len(rows), CHUNK_RESPONSES):
+            chunk = has_word[chunk_start : chunk_start + CHUNK_RESPONSES]
+            similarity = jaccard_similarity(chunk, has_word[chunk_start:])
+            if chunk_start == 0:
                 threshold = _choose_clone_threshold(similarity)
-            row, column = np.nonzero(np.triu(similarity >= threshold, k=1))
-            n_same[agents[first + row], agents[first + column]] += 1
+            is_same = np.triu(similarity >= threshold, k=1)
+            first, second = np.nonzero(is_same)
+            n_same[agents[chunk_start + first], agents[chunk_start + second]] += 1
     return n_same, n_compared
 
 

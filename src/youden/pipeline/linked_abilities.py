@@ -226,17 +226,16 @@ def _iter_item_influence(
 ) -> Iterator[ItemMatrices]:
     """Yield the influence of each item on all abilities, and its share of the trials of each agent, in chunks of items.
 
-    The influence of an item is its contribution to the estimation error of an ability. There are two kinds of trials: complete
-    blocks compare the anchors with each other, and linking trials compare an agent with an anchor. The influence of an item is
-    the weighted mean of its influence by both kinds, and so is its share.
+    The influence of an item is its contribution to the estimation error of an ability. Influence and share are weighted means
+    over two kinds of trials: complete blocks, which compare the anchors with each other, and linking trials, which compare an
+    agent with an anchor.
 
     iter_linked_influence : function that yields, for each chunk of items, their positions, and two float arrays (n_agents,
         n_items): influence and shares by linking trials
     anchor_influence : influence and shares of the items by complete blocks
     n_anchors : number of anchors, which are the first agents
     block_weight, linking_weight : float arrays (n_agents,), weights of complete blocks and of linking trials
-    anchors_by_blocks_only : whether to leave out the linking trials of the anchors; the linking trials of other agents are
-        always used
+    anchors_by_blocks_only : whether the abilities of the anchors are estimated without their linking trials
     """
     n_agents = len(block_weight)
     if anchors_by_blocks_only:
@@ -256,10 +255,10 @@ def _iter_item_influence(
 def analyse_extended_search(trials: TrialsByItem, estimate: Callable[[TrialsByItem], Abilities]) -> Abilities:
     """Estimate the abilities of an extended run, and analyse its search for the best agents, if it has one.
 
-    A run is extended in steps. The last step is a search if it sets `top`, the number of best agents to find. A search with a
-    maximum regret can have several steps, and is analysed before each step and after the last one. A search without a maximum
-    regret has only the last step, and is analysed once, after this step. For example, if the last two of three steps are a search
-    with a maximum regret, it is analysed after the steps 1, 2 and 3.
+    A run is extended in steps. The last step is a search if it sets `top`, the number of best agents to find. A search without a
+    maximum regret has one step, and is analysed after it. A search with a maximum regret can have several steps, and is
+    analysed before the first step and after each step. For example, if the last two of three steps are such a search, it is
+    analysed after the steps 1, 2 and 3.
 
     trials : all trials of the run
     estimate : function that estimates abilities from the trials of the run, or from its trials after an earlier step
@@ -272,7 +271,7 @@ def analyse_extended_search(trials: TrialsByItem, estimate: Callable[[TrialsByIt
     if top is None:
         return abilities
 
-    # an analysis before each step of the search
+    # analyse the answers before each step of the search
     analyses: list[InterimAnalysis] = []
     n_steps_before_search = len(steps) - _count_search_steps(steps)
     search_steps = steps[n_steps_before_search:]
@@ -281,7 +280,7 @@ def analyse_extended_search(trials: TrialsByItem, estimate: Callable[[TrialsByIt
         analysis = analyse_extended_run(abilities_so_far, top=top, max_regret=next_step.max_regret, previous=analyses)
         analyses.append(analysis)
 
-    # an analysis after the last step
+    # analyse all answers
     max_regret = steps[-1].max_regret
     analyses.append(analyse_extended_run(abilities, top=top, max_regret=max_regret, previous=analyses))
     return abilities._replace(search=SearchState(top, max_regret, tuple(analyses)))
@@ -306,8 +305,8 @@ def _estimate_covariance(
     """Estimate the covariance of abilities by the sandwich estimator, with items as clusters.
 
     The covariance of two abilities is the sum over items of the product of the item's influences on the two abilities. It is
-    corrected for items with a large share of an agent's trials. The variance of an agent with few items is shrunk towards the
-    variance that its number of trials lets one expect. Abilities are measured from the mean of the anchors.
+    corrected for items with a large share of an agent's trials. The variance of an agent with few items is shrunk towards a
+    variance that is predicted from its number of trials. Abilities are measured from the mean of the anchors.
 
     iter_influence : function that yields two float arrays (n_agents, n_items) for each chunk of items: the influence of each
         item on each ability, and the fraction of the agent's trials that are on the item

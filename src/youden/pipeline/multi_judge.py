@@ -44,13 +44,13 @@ def average_judges(result: Verdicts) -> Verdicts:
 
 
 def _make_answer_columns(mean_vote: Floats, jury_reason: Codes) -> dict[str, NDArray[Any]]:
-    """Derive the columns "answer", "hard_answer" and "missing_reason" of verdicts from mean votes.
+    """Make the columns "answer", "hard_answer" and "missing_reason" of verdicts whose answers are mean votes.
+
+    If a mean vote is missing, the reason is "failed", unless the jury has a reason that is later in `MISSING_REASONS`, such as
+    "pending".
 
     mean_vote : float array (n_trials,), mean votes of the judges in [0, 1], NaN if a vote is missing
     jury_reason : int8 array (n_trials,), reason why the jury has no answer, as index into `MISSING_REASONS`; 0 if it has one
-
-    A trial with a mean vote has no reason. A trial without one keeps the reason of the jury if this comes after "failed" in
-    `MISSING_REASONS`. If not, for example because the jury answered although a vote is missing, the reason is "failed".
     """
     is_missing = np.isnan(mean_vote)
     hard_answer = np.where(is_missing, np.nan, mean_vote >= 0.5)
@@ -409,8 +409,8 @@ def _average_by_agent(
 ) -> TrialMeans:
     """Combine the votes on each trial into one number, and average these numbers over the trials of each agent.
 
-    For example, the mean of the votes on each trial gives the mean ability over judges. The covariance of the averages treats the
-    items of the trials as a sample from a larger population of similar items.
+    For example, if the votes are combined by their mean, an average is the mean answer of the agent over trials and judges. The
+    covariance of the averages is for a larger population of items, from which those of the trials are a sample.
 
     iter_votes : function that returns chunks of trials with their votes, float array (n_judges, n_trials)
     combine : function that takes these votes and returns one number per trial, float array (n_trials,)

@@ -93,10 +93,11 @@ def draw_run_plan(config: RunConfig, unwritten: Pool | None = None) -> Plan:
 def find_run_plan(config: RunConfig, folder: RunFolder, pools: Sequence[Pool] | None = None) -> RunPlan:
     """Read the plan of a run from its folder and bring it up to date with the config, or draw a new plan if there is none.
 
-    If the stored plan fits the config, extensions that the config lists and the plan lacks are added. Extensions are steps that
-    add agents, items, repeats or calls to a judged run. If the stored plan does not fit, it is replaced as long as it is not
-    judged. It is also replaced if it was drawn for a free judge and calls of the present judge cost money: a plan for a free
-    judge has many independent trials, which would be expensive.
+    If the stored plan fits the config, the extensions of the config that it lacks are added. Extensions add agents, items,
+    repeats or calls to a judged run.
+
+    A stored plan that is not judged yet is replaced if it does not fit. It is also replaced if it was drawn for a free judge and
+    the present judge costs money, because plans for free judges have many independent trials.
 
     config : config of the run
     folder : folder of the run, with or without a plan
@@ -391,9 +392,10 @@ def _describe_differences(config: RunConfig, plan: Plan, pools: Sequence[Pool]) 
     if config.trials_from is not None and not is_part_of(plan, RunFolder(Path(config.trials_from))):
         yield f"trials_from is {config.trials_from}, but the trials are not from that run"
 
-    # compare the extensions of the plan and of the config up to the end of the shorter list; each has its own pool
-    planned_extensions, pools_of_extensions = get_extensions(plan).steps, pools[1:]
-    common_extensions = zip(planned_extensions, config.extensions, pools_of_extensions, strict=False)
+    # compare the extensions that both the plan and the config have; `zip` ends with the shorter list
+    planned_extensions = get_extensions(plan).steps
+    pools_after_extensions = pools[1:]
+    common_extensions = zip(planned_extensions, config.extensions, pools_after_extensions, strict=False)
     for number, (planned, requested, pool) in enumerate(common_extensions, 1):
         if not _is_same_step(planned, requested, pool, plan):
             yield f"extension number {number} differs"
@@ -430,8 +432,7 @@ def _iter_planning_keys(config: RunConfig, plan: Plan) -> Iterator[tuple[str, ob
 def _iter_design_keys(config: RunConfig, plan: Plan) -> Iterator[tuple[str, object, object]]:
     """Yield each config key that decides how a design plans trials, with its value in the plan and in the config.
 
-    The caller compares both values to decide whether a stored plan can be reused. Options that only decide when a run in
-    rounds stops are left out, because they do not change trials that were planned already.
+    The caller compares both values to decide whether a stored plan can be reused.
 
     config : config of the run
     plan : stored plan
@@ -442,13 +443,13 @@ def _iter_design_keys(config: RunConfig, plan: Plan) -> Iterator[tuple[str, obje
     yield "design", plan.design, requested_design
     yield "self_trials", plan.options.get("self_trials", 0), config.self_trials
 
-    # the stopping options may differ, unless the designs differ; the plan's options contain some keys that are not of the design
-    stopping_options: tuple[str, ...] = ()
+    # options that decide when the rounds of a design stop may differ, because they do not change trials that are planned already
+    ignored_options: tuple[str, ...] = ()
     if requested_design == plan.design:
-        stopping_options = STOPPING_OPTIONS.get(plan.design, ())
-    planned_options = _without_options(plan.options, {*_NO_DESIGN_OPTIONS, *stopping_options})
+        ignored_options = STOPPING_OPTIONS.get(plan.design, ())
+    planned_options = _without_options(plan.options, {*_NO_DESIGN_OPTIONS, *ignored_options})
     _, requested_options = config.effective_design
-    yield "options", planned_options, _without_options(requested_options, stopping_options)
+    yield "options", planned_options, _without_options(requested_options, ignored_options)
 
     yield "independent", plan.request.independent, config.independent
     yield "holdout", plan.request.holdout, config.holdout
@@ -456,10 +457,10 @@ def _iter_design_keys(config: RunConfig, plan: Plan) -> Iterator[tuple[str, obje
 
 
 def _get_requested_design(config: RunConfig, plan: Plan) -> str:
-    """Return the name of the design that the config requests, for a comparison with the design of a stored plan.
+    """Return the name of the design that the config requests, to compare it with the design of a stored plan.
 
-    If a pool has one or two agents, the design "cyclic" makes a plan of self-trials. The stored plan then has the name of the
-    design for self-trials, which is returned in place of "cyclic".
+    For a pool of one or two agents, the design "cyclic" makes a plan of self-trials, which has another design name. If the
+    stored plan is such a plan, this name is returned in place of "cyclic".
 
     plan : stored plan
     """
@@ -470,19 +471,17 @@ def _get_requested_design(config: RunConfig, plan: Plan) -> str:
 
 
 def _takes_more_trials(config: RunConfig, plan: Plan) -> bool:
-    """Return whether the config selects more trials of another run (`trials_from`) than `plan` has.
+    """Return whether a config selects more trials of another run (`trials_from`) than a plan has.
 
-    False if the config has no `trials_from`, if `plan` has all trials of the other run, or if one of the two numbers is
-    not an integer. With the same seed, the larger selection contains the trials of `plan`.
+    Returns False if the config has no `trials_from`, or if one of the two numbers of calls is unknown. With the same seed, the
+    larger selection contains the trials of the plan.
     """
-    old_calls = plan.options.get("calls")
-    if config.trials_from is None or not isinstance(old_calls, int):
+    planned_calls = plan.options.get("calls")  # None if the plan has all trials of the other run
+    if config.trials_from is None or not isinstance(planned_calls, int):
         return False
-
-    # without `calls`, the config takes all trials
-    if config.calls is None:
+    if config.calls is None:  # the config selects all trials
         return True
-    return isinstance(config.calls, int) and config.calls > old_calls
+    return isinstance(config.calls, int) and config.calls > planned_calls
 
 
 def is_part_of(plan: Plan, run: RunFolder) -> bool:
@@ -531,14 +530,14 @@ def check_same_run(folder: RunFolder, run_plan: RunPlan, judge: JudgeConfig) -> 
         check_no_foreign_files(folder)
         return
 
-    # if the plan is stored already, any answers are accepted: an earlier command stopped before it replaced older ones
     run_digest = run_plan.plan.digest
     stored_digest = None if run_plan.stored_plan is None else run_plan.stored_plan.digest
-    is_stored = run_digest == stored_digest
-
-    # if not, the answers must belong to the plan of the run, or to the stored plan that it extends
     judged_digest = folder.read_judged_plan_digest()
-    if not is_stored and judged_digest not in (run_digest, stored_digest):
+    is_judged_plan_valid = judged_digest in (run_digest, stored_digest)
+
+    # an earlier command may have stored the plan of the run, and then stopped before it replaced older answers
+    is_plan_stored = run_digest == stored_digest
+    if not is_judged_plan_valid and not is_plan_stored:
         raise _make_mismatch_error(folder, "the answers to another plan (pool, design, budget, holdout or seed differ)")
     _check_same_judge(folder, judge)
 
@@ -702,8 +701,8 @@ def _make_plan_mismatch_error(folder: RunFolder, differences: Sequence[str], rem
     differences : phrases that describe the differences between the stored plan and the config
     remedy : sentences without a full stop at the end; "" for the usual remedy for these differences
     """
-    is_pool_changed = not {_POOL_CHANGED, _OTHER_ORDER}.isdisjoint(differences)
-    if not remedy and is_pool_changed:
+    has_pool_changed = _POOL_CHANGED in differences or _OTHER_ORDER in differences
+    if not remedy and has_pool_changed:
         remedy = f"Restore the pool as it was judged, or set {_NEW_NAME}"
     return _make_mismatch_error(folder, f"the answers to another plan: {'; '.join(differences)}", remedy=remedy)
 

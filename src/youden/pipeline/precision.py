@@ -63,9 +63,8 @@ def estimate_variance_components(verdicts: Verdicts) -> AgentVariances:
     A block is a set of trials of one item in which each agent appears once as the first and once as the second text.
 
     Returns three float arrays (n_agents,): the agent × item variance, the residual variance of one trial, and the constant
-    variance, which more paired trials do not reduce. The rate variance, which the estimated false-positive rates add to an
-    ability, is part of the residual variance if extensions of the plan add independent trials, because these reduce it. If they
-    add none, the rate variance is the constant variance.
+    variance, which more calls do not reduce. The variance of the estimated false-positive rates is part of the residual variance
+    if extensions of the plan add independent trials. Otherwise, it is the constant variance.
 
     Raises StatisticsError if the answers cannot be fitted, for example [trial-none] if there are none.
     """
@@ -79,7 +78,7 @@ def estimate_variance_components(verdicts: Verdicts) -> AgentVariances:
     if not adds_independent(verdicts.plan):
         return components._replace(constant=rate_variance)
 
-    # the residual variance is per trial: n trials together have 1/n of it
+    # the residual variance is that of one trial; a mean of n trials has 1/n of it
     n_trials = influence.n_trials.sum(axis=1)
     rate_variance_per_trial = rate_variance * n_trials
     residual = components.residual + rate_variance_per_trial
@@ -299,18 +298,17 @@ class PrecisionForecast:
     def _set_trials_or_items_needed(
         self, half_width: float, plan: Plan, components: AgentVariances | None, kind: AnswerKind
     ) -> None:
-        """Set `trials_needed`, the number of trials per agent that give the half-width, with its range.
+        """Set `trials_needed`: the mean number of trials per agent that give the half-width, and its range.
 
-        With reference data, the mean is for their usual variances. The range begins with variances that give narrower intervals,
-        and ends with variances that give wider ones. With `components`, mean and range are one number. If no number of trials on
-        these items is enough, `items_needed` is set instead.
+        The mean is for the usual variances of the reference data. The range is for variances that give narrower or wider
+        intervals. With `components`, mean and range are the same number. If no number of trials on these items is enough,
+        `items_needed` is set instead.
 
         half_width : half-width of the intervals that the fraction `HALF_WIDTH_FRACTION` of the agents must reach
         components : variance components of the agents from the run's own answers; None to use reference data
         kind : kind of the judge's answers, which selects the reference data
         """
-        # a reference data set is represented by one agent, whose half-width is exceeded by 10% of the agents: if this agent
-        # reaches the half-width, 90% of the agents do
+        # `_list_forecast_cases` represents a reference data set by one agent, which must reach the half-width
         fraction = 1.0 if components is None else HALF_WIDTH_FRACTION
         cases = _list_forecast_cases(components, kind)
 
@@ -322,10 +320,12 @@ class PrecisionForecast:
             low = float(count_trials(cases.narrow).min())
             high = float(count_trials(cases.wide).max())
             self.trials_needed = TrialsNeeded(low, mean, high if np.isfinite(high) else None)
-        else:
-            find_items = partial(find_min_items, half_width=half_width, fraction=fraction, n_agents=plan.n_agents)
-            item_counts = [find_items(variances) for variances in cases.usual]
-            self.items_needed = min((n_items for n_items in item_counts if n_items is not None), default=None)
+            return
+
+        find_items = partial(find_min_items, half_width=half_width, fraction=fraction, n_agents=plan.n_agents)
+        item_counts = [find_items(variances) for variances in cases.usual]
+        known_counts = [n_items for n_items in item_counts if n_items is not None]
+        self.items_needed = min(known_counts, default=None)
 
     def _set_search_forecast(
         self, max_regret: float, n_pilot_calls: int, components: AgentVariances, plan: Plan
@@ -377,11 +377,11 @@ class PrecisionForecast:
         return _format_range(self.half_width[1.0]) if 1.0 in self.half_width else None
 
     def to_json(self) -> dict[str, Json]:
-        """Return the forecast in the form of the output of `youden run --json`.
+        """Return the forecast as a JSON object, for the output of `youden run --json`.
 
-        The keys are the names of attributes. `half_width` has the multiples of the plan's trials as keys, such as "0.5".
-        The further key `reach` states what a search for the best agents can reach, as the list [`max_regret`, `lowest_bound`,
-        `search_items`, `search_calls`] of attributes. It is None for a plan without a maximum regret.
+        The keys are names of attributes, and `reach`: the list [`max_regret`, `lowest_bound`, `search_items`, `search_calls`] of
+        attributes for a search for the best agents, None for a plan without a maximum regret. The keys of `half_width` are
+        multiples of the plan's trials, such as "0.5".
         """
         attribute_names = (
             "n_independent",
@@ -432,7 +432,7 @@ def _list_forecast_cases(components: AgentVariances | None, kind: AnswerKind) ->
     if components is not None:
         return _ForecastCases(narrow=[components], usual=[components], wide=[components])
 
-    # of each data set, the agent whose interval is wider than those of 90% of the agents: if it is narrow enough, so are they
+    # a data set is represented by the agent at the 90% quantile of the half-widths: if this agent reaches a half-width, 90% do
     prior = components_at_quantile(HALF_WIDTH_FRACTION, kind)
     return _ForecastCases(
         narrow=_split_by_data_set(prior, width_factor=1 / WIDTH_FACTOR),
@@ -556,8 +556,8 @@ def read_variance_components(folder: RunFolder) -> AgentVariances | None:
 def check_width_attainable(plan: Plan) -> None:
     """Raise PlanError [width-items] if a plan has too few items for the requested half-width of its intervals.
 
-    The agent × item variance states how much the score of an agent varies between items. The check is lenient: it assumes half of
-    the smallest agent × item variance in the reference data sets, and no residual variance of the trials.
+    The check is optimistic. For the agent × item variance (how much the score of an agent varies between items), it assumes half
+    of the smallest value in the reference data sets. It assumes that trials have no residual variance.
     """
     half_width = get_width_design(plan).half_width
     smallest_variance = min(data_set.agent_item for data_set in REFERENCE_DATA["graded"])

@@ -341,24 +341,27 @@ def decide(measures: Measures, *, n_calls: int) -> CalibrationDecision:
     evaluations = [criterion.evaluate() for criterion in criteria]
     findings = (*evaluations, _evaluate_length(measures.length_j))
 
-    # `_OUTCOMES` lists severities from the most severe to the least severe; the most severe finding decides
-    found_severities = {finding.severity for finding in findings}
-    most_severe = next(severity for severity in _OUTCOMES if severity in found_severities)
+    # the most severe finding decides; the keys of `_OUTCOMES` are the severities, the most severe one first
+    severities = {finding.severity for finding in findings}
+    most_severe = next(severity for severity in _OUTCOMES if severity in severities)
     outcome = _OUTCOMES[most_severe]
     if outcome != "not sure":
         return CalibrationDecision(outcome, findings)
 
-    # the first factor decides every criterion if the rates stay exactly the same; the second one allows for rates that vary
-    calls_factor = max(criterion.find_calls_factor() for criterion in criteria) * _POWER_FACTOR
-    required_calls = None if math.isinf(calls_factor) else math.ceil(n_calls * calls_factor)
+    # This factor decides every criterion if new answers have exactly the measured rates. Because their rates vary at random,
+    # a power of 80% needs more calls, by `_POWER_FACTOR`.
+    factor_without_variation = max(criterion.find_calls_factor() for criterion in criteria)
+    if math.isinf(factor_without_variation):
+        return CalibrationDecision(outcome, findings, calls=None)
+    required_calls = math.ceil(n_calls * (factor_without_variation * _POWER_FACTOR))
     return CalibrationDecision(outcome, findings, required_calls)
 
 
 def _list_criteria(measures: Measures) -> list[_Criterion]:
-    """List the criteria that a judge must meet: for J = TPR − FPR, and for four rates estimated from counts of answers.
+    """List the criteria that a judge must meet: bounds for J = TPR − FPR and for four proportions of answers.
 
-    The attribute `estimate_at` of a criterion is a function of a factor. It returns the estimate of the measure with the interval
-    that this factor times as many calls would give, if the rates stay the same.
+    Each criterion has a function `estimate_at`, which predicts the interval of the measure after more calls. For example,
+    `estimate_at(2.0)` is the estimate with the interval that twice as many calls would give, if all proportions stay the same.
     """
 
     def estimate_j(calls_factor: float) -> Metric:

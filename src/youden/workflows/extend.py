@@ -178,10 +178,10 @@ def _read_extended_pools(config: RunConfig, step: ExtensionStep) -> list[Pool]:
 
 
 def _convert_budget_to_calls(folder: RunFolder, budget: CallBudget) -> int:
-    """Convert a budget that depends on the size of a run, such as "1%" or "50/agent", to a number of calls.
+    """Convert a budget that depends on the size of a run to a number of calls.
 
-    A budget per agent is a number of paired trials. The calls of the independent trials that go with them are added. Paired
-    trials compare responses to the same item, and independent trials compare responses to different items.
+    "1%" is a percentage of all possible calls. "50/agent" is a number of paired trials (responses to the same item) per agent, to
+    which the calls of the corresponding independent trials (responses to different items) are added.
     """
     plan = folder.read_plan_without_trials()
     size = PlanSize(
@@ -220,10 +220,10 @@ def _plan_search_round(
 
 
 def _plan_single_step(config: RunConfig, request: ExtensionRequest, *, n_before: int) -> PlannedExtension:
-    """Plan an extension that has one step, because it is not a search for the best agents.
+    """Plan an extension that is not a search for the best agents. Such an extension has one step.
 
-    If the intervals must reach a half-width, it determines the number of calls. New agents have no intervals yet, so a step with
-    the default number of calls is planned first; the half-width that is expected with this step shows how many are needed.
+    If the user requests a half-width of the intervals, the number of calls is computed from it. For new agents, a step with
+    the default number of calls is planned first, and the number is then computed from the half-width expected with this step.
 
     config : config of the run
     request : what to add: agents, items, responses or calls, or a half-width that the intervals must reach
@@ -236,7 +236,8 @@ def _plan_single_step(config: RunConfig, request: ExtensionRequest, *, n_before:
         return plan_step(config, step, request, first=n_before, half_width=expected_width)
 
     options_of_step = request.model_dump(include=set(ExtensionStep.model_fields))
-    step = _with_division(ExtensionStep.model_validate(options_of_step), RunFolder(config.folder))
+    requested_step = ExtensionStep.model_validate(options_of_step)
+    step = _with_more_independent_trials(requested_step, RunFolder(config.folder))
     pools = _read_extended_pools(config, step)
     planned = plan_step(config, step, request, first=n_before, pools=pools)
     if half_width is None or not planned.new_agents or planned.half_width is None:
@@ -254,10 +255,13 @@ def _plan_single_step(config: RunConfig, request: ExtensionRequest, *, n_before:
     return plan_step(config, step_with_calls, request, first=n_before, pools=pools)
 
 
-def _with_division(step: ExtensionStep, folder: RunFolder) -> ExtensionStep:
-    """Set the number of independent trials of an extension by calls, if the default division of its calls is unsuitable.
+def _with_more_independent_trials(step: ExtensionStep, folder: RunFolder) -> ExtensionStep:
+    """Return an extension with more independent trials than by default, if the run needs them.
 
-    step : the extension, without this number
+    A run needs them if the intervals of its agents are wide mainly because of the errors of the false-positive rates. Extensions
+    that add anything other than calls are returned unchanged.
+
+    step : the extension, with the default number of independent trials
     folder : folder of the run that is extended
     """
     if step.calls is None or step.kind != "calls" or not folder.has("fit.json"):
@@ -266,9 +270,13 @@ def _with_division(step: ExtensionStep, folder: RunFolder) -> ExtensionStep:
     division = find_call_division(plan, folder.read_facts())
     if division is None:
         return step
-    n_independent = division.count_independent(step.calls, n_focus=len(step.focus))
-    n_by_default = count_independent(step.calls, len(step.focus) or plan.n_agents, is_first=False)
-    return step.model_copy(update={"independent": n_independent}) if n_independent > n_by_default else step
+
+    n_focus = len(step.focus)
+    n_independent = division.count_independent(step.calls, n_focus=n_focus)
+    default_n_independent = count_independent(step.calls, n_focus or plan.n_agents, is_first=False)
+    if n_independent <= default_n_independent:
+        return step
+    return step.model_copy(update={"independent": n_independent})
 
 
 def extend_run(planned: PlannedExtension, options: JudgingOptions | None = None) -> tuple[RunFit, str]:
@@ -326,8 +334,8 @@ def extend_run(planned: PlannedExtension, options: JudgingOptions | None = None)
 def _extend_by_step(planned: PlannedExtension, options: JudgingOptions | None) -> RunFit:
     """Query the judge on the trials of one step of an extension, record the step in config.yaml, and fit the extended run.
 
-    Before the first request, the extension is recorded as unfinished in config.yaml. If the first step fails before any answer
-    is stored, this record is discarded. Errors of `judge_run` are raised.
+    Before the first request, config.yaml records that the extension is unfinished. This record is removed again if the first
+    step fails before any answer is stored. Raises the errors of `judge_run`.
     """
     run = planned.run
     # `judge_run` writes `run.config`, with the judge and the store of this command
@@ -347,9 +355,9 @@ def _extend_by_step(planned: PlannedExtension, options: JudgingOptions | None) -
 
 
 def _has_just_begun(planned: PlannedExtension, error: YoudenError) -> bool:
-    """Return whether an extension failed at its start: no earlier step was judged, and this step has no stored answer.
+    """Return whether an extension failed at its start: in its first step, before any answer was stored.
 
-    The result is also False if an earlier process began the step, or if another process uses the run.
+    Returns False if an earlier process began the step, or if another process uses the run.
 
     planned : the failed step
     error : error with which the step failed; its slug shows whether another process uses the run

@@ -104,7 +104,7 @@ def _allocate_by_regret(
     """Decide which agents of a search need further trials, and how many, until the regret bound is small enough.
 
     The regret of a selection is the ability of the best agent minus the ability of the selected agent. The regret bound is its
-    upper confidence bound. The error rate alpha covers all interim analyses of a search together, so each spends only a fraction.
+    upper confidence bound. All interim analyses of a search share one type I error rate alpha, so each spends only a fraction.
 
     ranked : abilities. If the run was planned as a search from the beginning, they include its interim analyses so far.
     pairwise : differences of these abilities

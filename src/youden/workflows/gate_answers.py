@@ -175,32 +175,31 @@ def _read_judged_answers(folder: RunFolder, target: Target) -> GateAnswers:
     check_fit(folder)
     plan = folder.read_plan()
     verdicts = folder.read_verdicts(plan)
-    abilities = trial_abilities_from_verdicts(verdicts, target=target)
-    if plan.is_self_plan:
-        method = METHOD
-    else:
-        # without abilities from means of trials, `make_forecaster` fits the additive model; preferences are always fitted
-        is_fitted = abilities is None or plan.question == "preference"
-        method = _describe_method(is_fitted=is_fitted, target=target)
+    abilities = trial_abilities_from_verdicts(
+        verdicts, target=target
+    )  # None if `make_forecaster` fits the additive model
+    is_fitted = abilities is None or plan.question == "preference"
 
     is_answered_comparison = (plan.trial_type == PAIRED) & verdicts.answered
     compared_agents = np.append(plan.first[is_answered_comparison], plan.second[is_answered_comparison])
     n_comparisons = np.bincount(compared_agents, minlength=plan.n_agents)
     answer_bytes = np.ascontiguousarray(verdicts.answer).tobytes()
-    digest = hashlib.sha256(plan.digest.encode() + answer_bytes).hexdigest()
-    pools_independent = plan.independent == "pooled" and plan.rounds is None and has_blocks_in_first_plan(plan)
+
+    # only a run with blocks and pooled independent trials can be extended by more independent trials
+    can_add_independent = plan.independent == "pooled" and plan.rounds is None and has_blocks_in_first_plan(plan)
+    n_independent = int((plan.trial_type == INDEPENDENT).sum())
     return GateAnswers(
         agent_ids=plan.agent_ids,
         n_items=plan.n_items,
         is_judged=n_comparisons > 0,
         forecast=make_forecaster(verdicts, abilities, target=target),
-        method=method,
-        digest=digest,
+        method=METHOD if plan.is_self_plan else _describe_method(is_fitted=is_fitted, target=target),
+        digest=hashlib.sha256(plan.digest.encode() + answer_bytes).hexdigest(),
         signature=folder.read_signature().text,
         n_calls=len(plan),
         is_extendable=_is_extendable(plan),
         usd_per_call=_estimate_usd_per_call(folder, plan),
-        n_independent=int((plan.trial_type == INDEPENDENT).sum()) if pools_independent else 0,
+        n_independent=n_independent if can_add_independent else 0,
     )
 
 
@@ -292,9 +291,9 @@ def _forecast_by_preferences(
 ) -> DifferenceForecast:
     """Forecast the difference of two agents, new minus old, that a judge compared by preferences.
 
-    The variance is at least as large as in the ranking, so that no interval is narrower than there. It is NaN if no chain of
-    comparisons links the two agents. `min_items` is at most the effective number of items of each agent, the number of equally
-    weighted items with the same information. If it is too small, there is no interval, as in the ranking.
+    The variance is the larger of two estimates: the one from the influence of the items, and that of the ranking. It is NaN if no
+    chain of comparisons links the two agents. `min_items`, which decides whether there is an interval, is at most the effective
+    number of items of each agent: the number of equally weighted items with the same information.
 
     fit : fit of the preferences, from which the ranking is computed
     forecast_by_influence : function that forecasts the difference from the influence of each item
@@ -306,7 +305,7 @@ def _forecast_by_preferences(
     if not are_linked:
         return forecast._replace(difference=difference._replace(variance=math.nan))
 
-    # the covariance is NaN for an agent with too few effective items, which then also make `min_items` too small
+    # NaN for an agent with too few effective items; there is then no interval, whatever the variance is
     ranking_variance = np.nan_to_num(_difference_variance(fit.covariance.covariance, new, old))
     variance = np.maximum(difference.variance, ranking_variance).item()
     n_effective_items = float(fit.n_effective_items[[new, old]].min())
@@ -354,19 +353,18 @@ def _describe_method(*, is_fitted: bool, target: Target) -> str:
 def _forecast_on_these_items(
     abilities: Abilities, forecast_for_similar_items: Forecaster, new: int, old: int
 ) -> DifferenceForecast:
-    """Forecast the difference of two agents, new minus old, with the variance of `abilities`.
+    """Forecast the difference of two agents, new minus old, on exactly the items of the run.
 
-    The estimate is the same as for items like those of the run. Only its variance differs: if abilities refer to exactly the
-    items of the run, the choice of the items causes no error. The variance then leaves out differences between items and kinds of
-    items that the run does not contain (`unseen_effect_square` is 0). All of it is residual variance, which more calls reduce.
+    The estimate is the same as for a larger population of similar items. Only the variance differs, because the choice of the
+    items causes no error. All of it is residual variance, which more calls reduce.
 
-    abilities : abilities with the covariance for the population of items that they refer to
-    forecast_for_similar_items : function that forecasts the difference for items like those of the run
+    abilities : abilities, with their covariance on these items
+    forecast_for_similar_items : function that forecasts the difference for the larger population
     new, old : positions of the agents
     """
     forecast = forecast_for_similar_items(new, old)
 
-    # total variance = variance + variance of the false-positive rates; the covariance matrix gives the total variance
+    # the covariance matrix also contains the variance of the false-positive rates, which `difference` has separately
     total_variance = _difference_variance(abilities.covariance.covariance, new, old)
     variance = max(total_variance - forecast.difference.rate_variance, 0.0)
     difference = forecast.difference._replace(variance=variance, residual_variance=variance, unseen_effect_square=0.0)
@@ -385,21 +383,21 @@ def _make_trial_forecaster(verdicts: Verdicts, abilities: Abilities) -> Forecast
     plan = verdicts.plan
     extensions = get_extensions(plan)
     is_answered_in_block = (plan.block >= 0) & verdicts.answered
-    counts_for_abilities = is_training_answer(verdicts) if extensions.steps else is_answered_in_block
+    is_used = is_training_answer(verdicts) if extensions.steps else is_answered_in_block
     influence = compute_item_influence(
-        plan.first[counts_for_abilities],
-        plan.second[counts_for_abilities],
-        plan.item[counts_for_abilities],
-        verdicts.answer[counts_for_abilities],
+        plan.first[is_used],
+        plan.second[is_used],
+        plan.item[is_used],
+        verdicts.answer[is_used],
         ability=abilities.mean_answer,
-        first_weight=plan.trials.weight_first[counts_for_abilities],
-        second_weight=plan.trials.weight_second[counts_for_abilities],
+        first_weight=plan.trials.weight_first[is_used],
+        second_weight=plan.trials.weight_second[is_used],
         n_items=plan.n_items,
     )
     blocks_per_agent = influence.n_trials.sum(axis=1) / 2  # an agent has two trials per block
 
-    # An item has one block per cyclic shift of the anchors, the agents of the first plan. Shift s compares each anchor with the
-    # anchor s places ahead, for s from 1 to n − 1. If pairs are unordered, the shifts s and n − s are the same block.
+    # An item has one block per cyclic shift s of the n agents of the first plan: a block compares each agent with the agent s
+    # positions ahead, with s from 1 to n − 1. If pairs are unordered, the shifts s and n − s are the same block.
     n_shifts = extensions.anchors - 1
     max_blocks = plan.n_items * n_shifts
     if plan.options.get("pairs") == "unordered":
@@ -452,9 +450,10 @@ def count_calls_of_blocks(plan: Plan, n_blocks: Positions) -> Positions:
     """Count the calls that are needed to extend a plan by blocks of two agents.
 
     A block has four paired trials on one item: each of the two agents is compared with two other agents, once as the
-    first text and once as the second. Independent trials are added to the paired ones: one for each paired trial if they are
-    matched, and by default 7 to 10% of the calls if they are pooled. None is added if the user requested a number of pooled
-    trials, because this is their number in the whole run. If calls cost nothing, independent trials are not counted.
+    first text and once as the second. Independent trials are added to the paired ones:
+
+    - matched: one for each paired trial;
+    - pooled: by default 7 to 10% of the calls. None if the user set their number in the whole run, or if calls cost nothing.
 
     Parameters
     ----------
@@ -482,8 +481,8 @@ def _make_additive_forecaster(
 ) -> Forecaster:
     """Return a function that forecasts differences between agents whose abilities are estimated by the additive model.
 
-    The model is fitted to the answers to paired trials or, if these do not determine all abilities, to the scores of the agents
-    on the items. Variances follow from the influence of each item on each ability.
+    The model is fitted to the answers to paired trials. If these do not determine all abilities, it is fitted to the scores of
+    agents on items instead. Variances are computed from the influence of each item on each ability.
 
     rates : rates of yes answers by ordered pair of agents and item
     plan : plan of the run; None if no calls can be added
@@ -511,11 +510,10 @@ def _make_influence_forecaster(
 ) -> Forecaster:
     """Return a function that forecasts differences from the influence of each item on the abilities.
 
-    Additional calls are blocks of trials of the two compared agents or, in a plan without blocks, paired trials of all agents.
-    If their number doubles, both components of the variance, agent × item and residual, are halved.
+    Further calls are blocks of trials of the two compared agents or, if the plan has no blocks, paired trials of all agents. The
+    variance of a difference is inversely proportional to the number of blocks or trials.
 
-    influence_tables : influence of the items on abilities, one table per set of linked agents. Two agents are linked if a chain
-        of comparisons connects them.
+    influence_tables : influence of the items on abilities, one table per set of agents that a chain of comparisons links
     plan : plan of the run; None if no calls can be added
     agent_rates : false-positive rates to subtract from the abilities; None to subtract nothing
     """
@@ -526,14 +524,14 @@ def _make_influence_forecaster(
             influence_tables, agent_rates, rates_improve=True, calls=no_calls, remaining_factor=no_factors
         )
 
-    n_present, n_max = _count_blocks_or_trials(plan)
-    larger_numbers = _list_larger_numbers(n_present, n_max)
+    n_current, n_possible = _count_blocks_or_trials(plan)
+    later_numbers = _list_larger_numbers(n_current, n_possible)
     return _InfluenceForecaster(
         influence_tables,
         agent_rates,
         rates_improve=adds_independent(plan),
-        calls=_count_calls_to_add(plan, larger_numbers - n_present),
-        remaining_factor=n_present / larger_numbers,
+        calls=_count_calls_to_add(plan, later_numbers - n_current),
+        remaining_factor=n_current / later_numbers,
     )
 
 
@@ -581,9 +579,9 @@ def _estimate_linked_difference(tables: tuple[InfluenceTable, ...], new: int, ol
 
 
 def _count_blocks_or_trials(plan: Plan) -> tuple[int, int]:
-    """Count the blocks that a plan has, and the blocks that are possible on its items.
+    """Return how many blocks a plan has, and how many are possible on its items.
 
-    A block has as many paired trials as there are agents. If the plan has no blocks, paired trials are counted instead.
+    A block has as many paired trials as there are agents. For a plan without blocks, both numbers are of paired trials.
     """
     n_paired = int((plan.trial_type == PAIRED).sum())
     if has_blocks_in_first_plan(plan):
@@ -598,11 +596,11 @@ def _count_blocks_or_trials(plan: Plan) -> tuple[int, int]:
 
 
 def _count_calls_to_add(plan: Plan, n_added: Positions) -> Positions:
-    """Count the calls, paired and independent, that extend a plan by blocks of two agents: int array (n,).
-
-    If the plan has no blocks, it is extended by paired trials instead.
+    """Count the calls, paired and independent, that are needed to extend a plan by a number of blocks of two agents.
 
     n_added : int array (n,), numbers of added blocks; numbers of added paired trials if the plan has no blocks
+
+    Returns an int array (n,).
     """
     if has_blocks_in_first_plan(plan):
         return count_calls_of_blocks(plan, n_added)
@@ -670,13 +668,14 @@ def compute_cell_influence(scores: Scores, model: ClippedLinear) -> tuple[Influe
     n_agents = len(scores.agent_ids)
     n_trials_by_cell = scores.weight  # number of answered paired trials of each agent on each item
     tables = []
-    for linked in model.item_influence():  # one per set of linked agents
-        n_trials = np.where(linked.share > 0, n_trials_by_cell[linked.agents], 0.0)
-        extend = partial(_extend_to_all_agents, agents=linked.agents, n_agents=n_agents)
+    for component in model.item_influence():  # one per set of linked agents
+        is_used = component.share > 0
+        n_trials = np.where(is_used, n_trials_by_cell[component.agents], 0.0)
+        extend = partial(_extend_to_all_agents, agents=component.agents, n_agents=n_agents)
         table = InfluenceTable(
-            ability=extend(model.ability_[linked.agents], fill_value=np.nan),
-            influence=extend(linked.influence),
-            weight=extend(linked.share),
+            ability=extend(model.ability_[component.agents], fill_value=np.nan),
+            influence=extend(component.influence),
+            weight=extend(component.share),
             n_trials=extend(n_trials),
             within_item_variance=np.full(n_agents, np.nan),
         )

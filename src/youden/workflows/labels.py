@@ -335,23 +335,22 @@ def _compute_label_ranks(
     level : confidence level
     """
     item_ids = list(dict.fromkeys(_get_items(table)))
-    labels = _build_label_matrix(table, column, agents, item_ids)
-    observed = ~np.isnan(labels)
-    n_labels = observed.sum(axis=1, keepdims=True)
+    labels = _build_label_matrix(table, column, agents, item_ids)  # (n_agents, n_items), NaN without a label
+    has_label = ~np.isnan(labels)
+    n_labels = has_label.sum(axis=1, keepdims=True)
     if (n_labels >= 2).sum() < 2:
         unknown_bound = np.full(len(agents), np.nan)
         return rank_ranges(unknown_bound, unknown_bound)  # an agent with unknown bounds may have any rank
 
-    # scaled to a range of 1, because `pairwise_differences` works in the units of abilities
-    scale = float(np.nanmax(labels) - np.nanmin(labels)) or 1.0
-    scaled_residual = np.where(observed, labels - mean[:, None], 0.0) / scale
+    # `pairwise_differences` expects values on the scale of abilities, so the labels are scaled to a range of 1
+    label_range = float(np.nanmax(labels) - np.nanmin(labels)) or 1.0
+    scaled_residual = np.where(has_label, labels - mean[:, None], 0.0) / label_range
 
-    # sandwich estimator of the covariance of means: a label has the weight 1 / (number of labels of its agent), and its item
-    # has the influence weight · residual on the mean
-    weight = observed / np.maximum(n_labels, 1)
+    # sandwich estimator of the covariance of the means; the influence of an item on a mean is weight · residual
+    weight = has_label / np.maximum(n_labels, 1)
     influence = weight * scaled_residual
     covariance = covariance_over_clusters(influence, weight)
-    return pairwise_differences(mean / scale, covariance, level=level).marginal_ranks
+    return pairwise_differences(mean / label_range, covariance, level=level).marginal_ranks
 
 
 def _compute_mean_labels(table: LabelTable, column: int) -> dict[str, float]:

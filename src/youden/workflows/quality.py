@@ -336,9 +336,8 @@ def _check_labels_fit_scale(values: Sequence[float], low: float, high: float) ->
     values : the labels, at least one
     low, high : lowest and highest possible label
 
-    Raises ConfigError [quality-scale] if a label is below `low` or above `high`, or if `low` is not below `high` or one of them
-    is infinite. The error is also raised if all labels are from 0 to 1, not only 0 and 1, and the scale begins at 0 and ends at
-    10 or above. Such labels are probably percentages that a spreadsheet stores as fractions, such as 0.8 for 80%.
+    Raises ConfigError [quality-scale] in three cases: `low` and `high` are no finite range; a label is outside of it; or all
+    labels look like fractions, such as 0.8, on a scale from 0 to 10 or more. Spreadsheets store percentages as fractions.
     """
     if not -math.inf < low < high < math.inf:
         raise ConfigError(
