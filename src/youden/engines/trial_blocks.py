@@ -236,21 +236,23 @@ class TrialsByItem:
                 self._move_to(directory)
 
     def _add_rows(self, columns: Mapping[str, NDArray[Any]]) -> None:
-        """Append a chunk of rows to the partitions, count them, and record which kinds of trials occur.
+        """Add a chunk of trials: write them to the partitions, and update all counts and totals.
 
-        Sets `n`, `has_follow_ups`, `has_self_trials`, `_has_repeated_pairs`, and all totals of independent trials.
+        Updates `n`, `agent_counts`, `has_follow_ups`, `has_self_trials`, `_has_repeated_pairs`, and the totals of independent
+        trials.
 
-        columns : arrays (n_rows,) by name
+        columns : arrays (n_trials,) by name
         """
         self.n += len(columns["trial_type"])
         self.agent_counts.add(columns)
-        # follow-ups are paired trials, too, but have partitions of their own
+
+        # follow-ups are paired trials, but have partitions of their own
         is_follow_up = columns["role"] == FOLLOW_UP
         if is_follow_up.any():
             self.has_follow_ups = True
             self._append_to_partitions("follow-up", columns, is_follow_up)
 
-        # A pair has several paired trials on an item if trials are replicated, or if agents responded repeatedly.
+        # a pair of agents has several paired trials on an item if trials are replicated, or if agents responded repeatedly
         is_paired = (columns["trial_type"] == PAIRED) & ~is_follow_up
         has_replicates = bool((columns["replicate"][is_paired] > 0).any())
         self._has_repeated_pairs |= has_replicates or "first_repeat" in columns
@@ -470,24 +472,25 @@ class TrialsByItem:
     def _compute_chunk_bounds(self, trial_kinds: Sequence[str]) -> Iterator[tuple[int, int]]:
         """Group the items into chunks of limited size, and yield the start and the stop position of each chunk.
 
-        A chunk consists of whole partitions. A partition holds all trials on some consecutive items.
+        A chunk consists of one or more whole partitions, even if a single one exceeds the maximum size. A partition holds all
+        trials on some consecutive items.
 
         trial_kinds : kinds of trials that will be read, of "paired", "independent" and "follow-up"
         """
         n_items = self.plan.n_items
         chunk_start = 0
-        filled_fraction = 0.0  # of the maximum size of the chunk, by the partitions that it has so far
+        chunk_size = 0.0  # as a fraction of the maximum size
         for first_item in range(0, n_items, self._items_per_partition):
             n_cells = self.plan.n_agents * min(self._items_per_partition, n_items - first_item)
             n_trials = sum(self._count_in_partition(trial_kind, first_item) for trial_kind in trial_kinds)
-            size = max(n_cells / MAX_CELLS_PER_CHUNK, n_trials / MAX_TRIALS_PER_CHUNK)
+            partition_size = max(n_cells / MAX_CELLS_PER_CHUNK, n_trials / MAX_TRIALS_PER_CHUNK)
 
-            # a partition is never divided, even if it is larger than a chunk should be
-            if filled_fraction and filled_fraction + size > 1:
+            is_empty = chunk_size == 0
+            if not is_empty and chunk_size + partition_size > 1:
                 yield chunk_start, first_item
                 chunk_start = first_item
-                filled_fraction = 0.0
-            filled_fraction += size
+                chunk_size = 0.0
+            chunk_size += partition_size
         yield chunk_start, n_items
 
     def _compute_rate_chunk(self, start: int, stop: int, trial_kinds: Sequence[str]) -> RateChunk:
@@ -495,9 +498,8 @@ class TrialsByItem:
 
         trial_kinds : kinds of trials to use: "paired", and optionally "independent" and "follow-up"
 
-        The result has two sets of rates. `rates` uses all independent trials. `training_rates` uses only the independent trials
-        that training may use, given the held-out responses. If the plan holds out no responses, or if `trial_kinds` does not
-        contain "independent", the two sets are the same object.
+        The result has two sets of rates: `rates` from all independent trials, and `training_rates` without the independent trials
+        of held-out responses. Without held-out responses, or without independent trials, the two sets are the same object.
         """
         items = slice(start, stop)
         with_follow_ups = "follow-up" in trial_kinds
@@ -641,9 +643,8 @@ class TrialsByItem:
     def _add_to_rate_totals(self, columns: Mapping[str, NDArray[Any]], is_selected: Bools) -> None:
         """Add answered independent trials to the totals from which false-positive rates are estimated.
 
-        The trials are added to two attributes: `independent` has totals by item, and `_totals_by_group` has totals by step and
-        by membership in a complete block. Steps are the first plan (0) and its extensions (1, 2, …). A complete block is a set of
-        trials that compares all agents of the first plan.
+        `independent` has totals by item. `_totals_by_group` has totals by step of the plan (0 for the first plan, 1, 2, … for its
+        extensions) and by membership in a complete block, a set of trials that compares all agents of the first plan.
 
         columns : array (n_rows,) by name of the column: `_INDEPENDENT_COLUMNS` and, for an extended plan, the columns that
             `_get_extension_columns` reads
@@ -655,12 +656,12 @@ class TrialsByItem:
 
         extension = self._get_extension_columns(columns, is_selected)
         groups = set(zip(extension.step.tolist(), extension.in_complete_block.tolist(), strict=True))
-        for step, in_complete_block in sorted(groups):
+        for group in sorted(groups):
+            step, in_complete_block = group
             is_in_group = (extension.step == step) & (extension.in_complete_block == in_complete_block)
-            if (step, in_complete_block) not in self._totals_by_group:
-                new_totals = IndependentTotals(self.plan.n_agents, self.plan.n_items)
-                self._totals_by_group[step, in_complete_block] = new_totals
-            self._totals_by_group[step, in_complete_block].add(
+            if group not in self._totals_by_group:
+                self._totals_by_group[group] = IndependentTotals(self.plan.n_agents, self.plan.n_items)
+            self._totals_by_group[group].add(
                 first[is_in_group],
                 second[is_in_group],
                 answer[is_in_group],
@@ -671,10 +672,10 @@ class TrialsByItem:
             )
 
     def _get_extension_columns(self, columns: Mapping[str, NDArray[Any]], is_selected: Bools) -> _ExtensionColumns:
-        """Return which step added each selected trial to the plan, its block, and for which of its agents it counts.
+        """Return the step of each selected trial, whether it is in a complete block, and for which of its agents it counts.
 
-        Steps are the first plan (0) and its extensions. Trials of a plan that was never extended have step 0, are in complete
-        blocks, and count for both agents.
+        Steps are the first plan (0) and its extensions (1, 2, …). Trials of a plan that was never extended have step 0, are in
+        complete blocks, and count for both agents.
 
         columns : array (n_rows,) by name of the column. Only an extended plan needs "first", "second", "role", "step",
             "weight_first" and "weight_second".
@@ -739,8 +740,8 @@ class TrialsByItem:
         for name in records.dtype.names or ():
             records[name] = self._compute_record_field(columns, name)[sorted_rows]
 
-        # A partition begins where its number differs from the number before. No partition has the number −1, which is added at
-        # both ends, so the first row and the end of the last row are also bounds.
+        # A partition begins at each row whose partition number differs from that of the row before. The number −1, which no
+        # partition has, is added at both ends, so that the first partition begins at 0 and the last one ends after the last row.
         bounds = np.flatnonzero(np.diff(sorted_partitions, prepend=-1, append=-1)).tolist()
         for start, stop in pairwise(bounds):
             first_item = int(sorted_partitions[start]) * self._items_per_partition

@@ -32,31 +32,28 @@ _PER_TRIAL = ("answer", "hard_answer", "missing_reason", "request_hash", "tokens
 def reuse_saved_answers(
     judge_plan: Callable[[Plan], Verdicts], folder: RunFolder, store: str, judge: JudgeConfig
 ) -> Callable[[Plan], Verdicts]:
-    """Wrap a function that judges plans, so that it reuses answers which only the run's folder holds.
+    """Wrap a function that judges plans, so that it reuses answers that are in the run's folder but not in the store.
 
-    judge_plan : function that returns the verdicts of a plan, from the store if it holds them, otherwise by requests. It is
-        called only for the trials whose answers are not reused.
+    judge_plan : function that returns the verdicts of a plan, from the store if possible, otherwise by requests
     folder : folder of the run
     store : path or URL of the run's store
     judge : judge of the run
 
-    Returns a function that returns the verdicts of a plan; `judge_plan` itself if the store has all answers of the folder, or the
-    folder has none. The answers of a single judge are reused by request hash, for any plan. The answers of a jury are reused only
-    for the plan in the folder, and only if the store has none of them.
+    Returns a function that returns the verdicts of a plan, and calls `judge_plan` for answers that cannot be reused. Returns
+    `judge_plan` itself if no answer can be reused. The answers of a single judge are reused by request hash, for any plan. The
+    answers of a jury are reused only for the plan in the folder, and only if the store has none of them.
     """
     saved = _read_reusable_verdicts(folder, judge)
     if saved is None:
         return judge_plan
 
-    # a jury: all answers of the folder, or none
     read_hashes = get_hash_reader(folder)
     if judge.judges:
         row_keys_by_judge = (read_hashes(member.questions(), saved.plan) for member in judge.judges)
         if _has_any_answer(store, row_keys_by_judge):
             return judge_plan
-        return lambda plan: saved if plan.digest == saved.plan.digest else judge_plan(plan)
+        return partial(_judge_other_plans, judge_plan=judge_plan, saved=saved)
 
-    # a single judge: the answers that the store has lost, by request hash
     lost_rows = _find_lost_rows(store, saved)
     if not lost_rows:
         return judge_plan
@@ -119,6 +116,11 @@ def keep_saved_costs(verdicts: Verdicts, folder: RunFolder, judge: JudgeConfig) 
     return replace(verdicts, usd_calibration=usd_calibration, **columns)
 
 
+def _judge_other_plans(plan: Plan, *, judge_plan: Callable[[Plan], Verdicts], saved: Verdicts) -> Verdicts:
+    """Return the saved verdicts if they are of this plan, otherwise those of `judge_plan`."""
+    return saved if plan.digest == saved.plan.digest else judge_plan(plan)
+
+
 def _judge_or_reuse(
     plan: Plan,
     *,
@@ -130,22 +132,21 @@ def _judge_or_reuse(
 ) -> Verdicts:
     """Return the verdicts of a plan. Answers that the store has lost are taken from the run's folder.
 
-    judge_plan : function that returns the verdicts of a plan; it is called only for the trials whose answers are not lost
+    judge_plan : function that returns the verdicts of a plan; it is called for the trials whose answers are not in `lost_rows`
     saved : verdicts in the run's folder
     lost_rows : row of `saved` by request hash, for the answers that the store has lost
     iter_hashes : function that yields a row and its request hash for each trial of a plan, in order
     store : name of the store, for a warning
     """
     # for each trial, the row of `saved` with its answer; −1 if the answer does not come from the folder
-    saved_row_by_trial = np.array(
-        [lost_rows.get(request_hash, -1) for _, request_hash in iter_hashes(plan)], dtype=np.int64
-    )
+    saved_rows = [lost_rows.get(request_hash, -1) for _, request_hash in iter_hashes(plan)]
+    saved_row_by_trial = np.array(saved_rows, dtype=np.int64)
     trials_to_judge = np.flatnonzero(saved_row_by_trial < 0)
     if len(trials_to_judge) == len(plan):
         return judge_plan(plan)
 
-    new = judge_plan(select_trials(plan, trials_to_judge)) if len(trials_to_judge) else None
-    return _combine_answers(plan, saved, saved_row_by_trial, new, store=store)
+    new_verdicts = judge_plan(select_trials(plan, trials_to_judge)) if len(trials_to_judge) else None
+    return _combine_answers(plan, saved, saved_row_by_trial, new_verdicts, store=store)
 
 
 def _read_reusable_verdicts(folder: RunFolder, judge: JudgeConfig) -> Verdicts | None:
@@ -219,11 +220,10 @@ def _combine_answers(
 ) -> Verdicts:
     """Combine saved and new answers into the verdicts of a plan, with a warning that the raw texts of saved ones are lost.
 
-    Saved answers come from the verdicts.parquet of the run, and new ones from its store or from requests. The settings of the
-    judge and the other warnings are copied from `new`, or from `saved` if there are no new answers. The names of the models
-    that answered are taken from both: `models` has the models of the answers, and the setting "response_models" has all models
-    that the provider reported.
+    Names of models are taken from saved and from new answers. Settings of the judge and other warnings are taken from the new
+    answers, or from the saved ones if there are no new ones.
 
+    saved : verdicts in the run's folder
     saved_row : int64 array (n_trials,), row of `saved` with the answer to each trial; −1 for a trial with a new answer
     new : answers to the trials whose `saved_row` is −1, in their order; None if all answers are saved
     store : name of the store, for the warning

@@ -79,9 +79,8 @@ def _has_valid_hash_file(folder: RunFolder, questions: Questions, plan: Plan, lo
 def get_hash_reader(folder: RunFolder) -> KeySource:
     """Return a function that yields the row and the request hash of each trial of a plan, for the requests to a judge.
 
-    The request hash is the key under which a store has the answer. The function has two arguments: the questions to the judge and
-    the plan. It reads the hashes from the run folder if this has a file for the plan and the judge. Otherwise, it computes them
-    from the requests, which takes longer.
+    A request hash is the key of an answer in a store. The function takes the questions to the judge and the plan. It reads the
+    hashes from a file in the run folder. If there is no valid file, it computes them from the requests, which takes longer.
     """
 
     def read_or_compute(questions: Questions, plan: Plan, *, start: int = 0) -> Iterator[RowKey]:
@@ -144,9 +143,9 @@ def write_hashes(path: Path, hashes: Iterable[str], metadata: KeysMetadata) -> N
     options: dict[str, Any] = {"compression": "none", "use_dictionary": False, "write_page_checksum": True}
     with atomic_write(path) as temporary, pq.ParquetWriter(temporary, schema, **options) as writer:
         while chunk := list(islice(remaining_hashes, CHUNK_ROWS)):
-            # the first buffer would mark missing values, but there are none; the second one has the bytes of all values
             hash_bytes = bytes.fromhex("".join(chunk))
-            buffers = [None, pa.py_buffer(hash_bytes)]
+            no_missing_values = None
+            buffers = [no_missing_values, pa.py_buffer(hash_bytes)]
             column = pa.Array.from_buffers(pa.binary(KEY_BYTES), len(chunk), buffers)
             writer.write_batch(pa.record_batch([column], schema=schema))
 

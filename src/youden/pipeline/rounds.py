@@ -62,8 +62,8 @@ def plan_round_for_half_width(
     design : the design, with the half-width that 90% of the agents are to reach
     abilities : abilities that were estimated from `result`
     eligible : bool array (n_agents, n_items), cells (agent, item) whose responses may be compared
-    rng : random generator with the seed of the first round. It first repeats the draws of the earlier rounds, so that an
-        interrupted run plans the same blocks when it resumes.
+    rng : random generator with the seed of the first round; the design first repeats the draws of the earlier rounds,
+        so that an interrupted run plans the same blocks when it resumes
 
     Returns the trials of the round, or no trials and the reason to stop. The reason is "narrow" if the half-width is reached,
     "items" if no number of calls on these items reaches it, and "budget" if no calls are left.
@@ -104,18 +104,17 @@ def _find_needed_blocks(
 ) -> int | None:
     """Find the number of blocks (trials of one item, two per agent) that give the intervals the requested half-width.
 
-    If the variances show that no number is sufficient, and the plan has few blocks, the result is twice their number, because the
-    variances are then unreliable. If the items almost allow the requested half-width, the result is the number for a slightly
-    larger one.
+    If no number is sufficient on these items, there are three cases:
+
+    - The plan has few blocks, so that the variance components are uncertain: returns twice their number.
+    - The requested half-width is almost possible: returns the number of blocks for a slightly larger half-width.
+    - It is clearly impossible, or the current half-width is close to it: returns None, because the run should stop.
 
     components : variance components of the agents
     requested : requested half-width
     current : half-width of the intervals so far
     plan : plan so far
     n_items : number of items that can be used
-
-    Returns None if the run should stop, because all possible blocks on these items do not give the requested half-width, or
-    because the current one is close to it.
     """
     n_blocks = int(plan.block.max()) + 1  # blocks are numbered from 0
     max_blocks = (plan.n_agents - 1) * n_items
@@ -126,18 +125,16 @@ def _find_needed_blocks(
     if n_needed is not None:
         return n_needed
 
-    # with few blocks, the variances are too uncertain to conclude that these items do not allow the half-width
-    if n_blocks < min(n_items, max_blocks):
+    has_few_blocks = n_blocks < min(n_items, max_blocks)
+    if has_few_blocks:
         return 2 * n_blocks
 
     widths_with_all_blocks = half_widths(components, max_blocks, n_items)
-    smallest = half_width_quantile(widths_with_all_blocks, HALF_WIDTH_FRACTION)
-    close_to_requested = (1 + NEAR_FRACTION) * requested
-    if smallest > UNATTAINABLE_FACTOR * requested or current <= close_to_requested:
+    smallest_possible = half_width_quantile(widths_with_all_blocks, HALF_WIDTH_FRACTION)
+    slightly_larger = (1 + NEAR_FRACTION) * requested
+    if smallest_possible > UNATTAINABLE_FACTOR * requested or current <= slightly_larger:
         return None
-
-    # these items almost allow the half-width, so aim at a slightly larger one
-    return find_blocks(close_to_requested) or 2 * n_blocks
+    return find_blocks(slightly_larger) or 2 * n_blocks
 
 
 def _choose_round_size(n_blocks: int, n_needed: int) -> int:
@@ -168,11 +165,11 @@ def find_search_allocation(
 
     result : answers to the plan so far
     abilities, differences : abilities that were estimated from `result`, and their pairwise differences
-    max_regret : regret that the search accepts. The caller must end the search if the bound is already at most this regret.
+    max_regret : regret that the search accepts; the bound must still be above it
 
-    Returns keyword arguments of `Adaptive.next_round`: `active`, bool array (n_agents,), and `n_blocks`, int, at least 1. There
-    are none if some agents cannot be compared, or if there was no interim analysis; `next_round` then selects agents and blocks
-    itself.
+    Returns keyword arguments of `Adaptive.next_round`: `active`, bool array (n_agents,), and `n_blocks`, int, at least 1. Returns
+    no arguments if some agents cannot be compared, or if there was no interim analysis. `next_round` then selects agents and
+    blocks itself.
     """
     plan = result.plan
     search = abilities.search
@@ -180,7 +177,7 @@ def find_search_allocation(
         return {}
 
     last_analysis = search.analyses[-1]
-    active, increase, _ = next_allocation(
+    active, trial_fraction, _ = next_allocation(
         differences,
         last_analysis.upper_bounds,
         top=search.top,
@@ -188,10 +185,10 @@ def find_search_allocation(
         max_regret=max_regret,
     )
 
-    # the round has the fraction `increase` of the trials of the most sampled active agent
+    # the number of blocks is a fraction of the largest number of trials that one of these agents has
     n_trials_by_agent = plan.trials.weight_by_agent(plan.block >= 0, plan.n_agents)
     max_trials = float(n_trials_by_agent[active].max())
-    return {"active": active, "n_blocks": ceil(max_trials * increase)}
+    return {"active": active, "n_blocks": ceil(max_trials * trial_fraction)}
 
 
 def _format_items_needed(components: AgentVariances, half_width: float, n_agents: int) -> str:
@@ -284,11 +281,11 @@ def _describe_stop(plan: Plan, stop_reason: str, detail: str, *, n_analyses: int
 
 
 def _count_independent_trials(plan: Plan, n_paired: int, *, n_sampled: int) -> int:
-    """Compute how many independent trials, which estimate false-positive rates, are added in a round.
+    """Compute how many independent trials, which estimate false-positive rates, a round adds.
 
-    A budget consists of calls for paired trials (`plan.rounds.n_paired`) and of calls for independent trials (the rest). A round
-    that takes, for example, a fifth of the remaining paired calls also takes a fifth of the remaining independent calls. Without
-    a budget, or if calls cost nothing, `count_added_independent` gives the number.
+    The budget of a plan has one part for paired trials (`plan.rounds.n_paired`) and one part for independent trials. A round
+    takes the same fraction of what is left of each part. Without a budget, or if calls cost nothing, the number is that of
+    `count_added_independent`.
 
     plan : plan so far
     n_paired : number of paired trials of the round
@@ -296,19 +293,17 @@ def _count_independent_trials(plan: Plan, n_paired: int, *, n_sampled: int) -> i
     """
     n_without_budget = count_added_independent(plan, n_paired, n_scored=n_sampled)
     budget = plan.request.budget
-    max_paired = None if plan.rounds is None else plan.rounds.n_paired
-    if n_without_budget == 0 or budget is None or max_paired is None or has_free_calls(plan):
+    paired_budget = None if plan.rounds is None else plan.rounds.n_paired
+    if n_without_budget == 0 or budget is None or paired_budget is None or has_free_calls(plan):
         return n_without_budget
 
-    # calls that are left after the earlier rounds
-    n_paired_before = int((plan.trial_type == PAIRED).sum())
-    n_independent_before = len(plan) - n_paired_before
-    max_independent = budget - max_paired
-    independent_left = max_independent - n_independent_before
-    paired_left = max(max_paired - n_paired_before, 1)
+    n_paired_so_far = int((plan.trial_type == PAIRED).sum())
+    n_independent_so_far = len(plan) - n_paired_so_far
+    paired_left = max(paired_budget - n_paired_so_far, 1)
+    independent_left = budget - paired_budget - n_independent_so_far
 
-    proportional_share = independent_left * n_paired // paired_left
-    return max(0, min(independent_left, proportional_share))
+    proportional_number = independent_left * n_paired // paired_left
+    return max(0, min(independent_left, proportional_number))
 
 
 def _draw_independent_trials(plan: Plan, next_round: NextRound) -> Trials:

@@ -83,7 +83,7 @@ def _is_same_store(first_config: RunConfig, second_config: RunConfig) -> bool:
 
 
 def _check_no_answers_lost(config: RunConfig, plan: Plan, judge: JudgeConfig) -> None:
-    """Check that no answer to a plan is only in the store that the run used before, and not in the store in `config`.
+    """Check that the store in `config` has all answers to a plan that are in the store that the run used before.
 
     A damaged previous store, or one of another version, is ignored. If the previous store cannot be reached, a warning is logged.
 
@@ -103,8 +103,7 @@ def _check_no_answers_lost(config: RunConfig, plan: Plan, judge: JudgeConfig) ->
         for calling_judge in calling_judges:
             n_missing += _count_missing_answers(config, previous_store, plan, calling_judge)
     except YoudenError as error:
-        if error.slug in _UNREACHABLE:
-            # it may be the same database, which moved to another address
+        if error.slug in _UNREACHABLE:  # not an error, because it may be the same database at its old address
             _LOG.warning(
                 "The store %s of %s cannot be reached, so it was not compared with %s, which is used now.",
                 previous_name,

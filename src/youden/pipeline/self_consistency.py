@@ -106,9 +106,8 @@ def compare_with_self_consistency(ranking: pd.DataFrame) -> Iterator[Finding]:
     """Yield a note on agents that are consistent but have a low ability, and one on agents of low self-consistency.
 
     Self-consistency is the rate at which two responses of one agent to the same item match, minus the rate for responses to
-    different items. An agent is inconsistent if the 95% interval of its self-consistency is below the mean self-consistency of
-    all agents. The first note names an agent if it meets three conditions: the agent is not inconsistent, its ability is
-    significantly below the mean, and the interval of its ability lies below the interval of its self-consistency.
+    different items. It is low if its 95% interval is below the mean of all agents. The first note names agents without a low
+    self-consistency whose ability is significantly below the mean and significantly below their self-consistency.
 
     ranking : ranking table; without the columns of `tabulate_self_consistency`, there are no notes
     """

@@ -364,11 +364,10 @@ def _summarize_components(
 ) -> str:
     """State in one sentence which component of the variance is the largest, and how more data would narrow the intervals.
 
-    If judges differ by more than agents do, the sentence states that instead.
+    If the variance between judges is larger than that between agents, the sentence states that instead.
 
-    interval_components : components that the intervals include; the first three are those of items, responses and calls, and the
-        last one may be that of the false-positive rates
-    error_variance : sum of the components that the intervals include
+    interval_components : components that the intervals include: items, responses, calls and, if known, false-positive rates
+    error_variance : sum of these components
     judges : variance between judges; None if it is unknown
     n_items : number of items of the run
     """
@@ -379,9 +378,9 @@ def _summarize_components(
         )
 
     item_component, response_component, call_component = interval_components[:3]
-    rate_components = [component for component in interval_components if component.name == RATES]
+    rate_components = [component for component in interval_components if component.name == RATES]  # one or none
     largest = max(item_component, response_component, call_component, *rate_components, key=_get_variance)
-    share = _get_variance(largest) / (error_variance or 1.0)  # 0 without any error
+    share = _get_variance(largest) / (error_variance or 1.0)  # 0 if all variances are 0
     if largest in rate_components:
         gain = _compute_gain_if_doubled(largest)
         return f"Mostly the false-positive rates ({share:.0%}): twice the independent calls narrow the interval by {gain:.0%}."
