@@ -429,20 +429,20 @@ def _count_by_reason(counts: Positions) -> dict[str, int]:
     return {reason: int(n) for reason, n in n_by_reason if n and reason != "pending"}
 
 
-def count_calls(result: Verdicts) -> CallFacts:
+def count_calls(verdicts: Verdicts) -> CallFacts:
     """Count the calls, tokens and costs of a run from its answers.
 
     Returns the numbers of calls by trial type, numbers of missing answers by reason, tokens, USD, and mean seconds per call. A
     quantity is None if the judge did not report it.
     """
-    plan = result.plan
+    plan = verdicts.plan
     measured_columns = {}
     for name in ("request_hash", "tokens_in", "tokens_out", "usd", "seconds"):
-        column = getattr(result, name)
+        column = getattr(verdicts, name)
         if column is not None:
             measured_columns[name] = column
 
     counts = CallCounts(plan, measured_columns)
-    all_columns = plan.trials.columns() | {"missing_reason": result.missing_reason} | measured_columns
+    all_columns = plan.trials.columns() | {"missing_reason": verdicts.missing_reason} | measured_columns
     counts.add_rows(lambda: [all_columns])  # all rows are one chunk, which `add_rows` may read twice
-    return counts.to_facts(models=result.models, usd_calibration=result.usd_calibration, paid=result.paid)
+    return counts.to_facts(models=verdicts.models, usd_calibration=verdicts.usd_calibration, paid=verdicts.paid)

@@ -265,12 +265,12 @@ class TrialsByItem:
         self._append_to_partitions("self", columns, is_self_trial)
 
     @classmethod
-    def from_verdicts(cls, result: Verdicts, *, votes: bool = False) -> TrialsByItem:
+    def from_verdicts(cls, verdicts: Verdicts, *, votes: bool = False) -> TrialsByItem:
         """Group answers that are in memory, without writing files.
 
         Parameters
         ----------
-        result : Verdicts
+        verdicts : Verdicts
             Answers to a plan.
         votes : bool, default False
             Whether to keep the votes of the judges of a jury. A judge that is not a jury has no votes.
@@ -281,15 +281,15 @@ class TrialsByItem:
             All trials of the plan, with and without an answer.
         """
         columns = {
-            **result.plan.trials.columns(),
-            "answer": result.answer,
-            "hard_answer": result.hard_answer,
-            "missing_reason": result.missing_reason,
+            **verdicts.plan.trials.columns(),
+            "answer": verdicts.answer,
+            "hard_answer": verdicts.hard_answer,
+            "missing_reason": verdicts.missing_reason,
         }
-        if votes and result.votes is not None:
-            for number, votes_of_judge in enumerate(result.votes, 1):
+        if votes and verdicts.votes is not None:
+            for number, votes_of_judge in enumerate(verdicts.votes, 1):
                 columns[vote_column(number).name] = votes_of_judge
-        return cls(lambda: [columns], result.plan, directory=None, votes=votes)  # all rows are one chunk
+        return cls(lambda: [columns], verdicts.plan, directory=None, votes=votes)  # all rows are one chunk
 
     def select(self, plan: Plan, select_rows: Callable[[Mapping[str, NDArray[Any]]], Bools]) -> TrialsByItem:
         """Group only some of the run's trials by item. The votes of a jury are not kept.
@@ -378,8 +378,10 @@ class TrialsByItem:
         for start, stop in self._compute_chunk_bounds(trial_kinds):
             chunks += [self._read_self_trials_on_items(trial_kind, start, stop) for trial_kind in trial_kinds]
 
-        names = ("item", "other_item", "first", "answer")
-        return {name: np.concatenate([chunk[name] for chunk in chunks]) for name in names}
+        columns = {}
+        for name in ("item", "other_item", "first", "answer"):
+            columns[name] = np.concatenate([chunk[name] for chunk in chunks])
+        return columns
 
     def _read_self_trials_on_items(self, trial_kind: str, start: int, stop: int) -> Columns:
         """Read the self-trials on the items `start` to `stop` − 1.
@@ -445,14 +447,12 @@ class TrialsByItem:
         return [self._make_alarm_finding(alarm) for alarm in self.yes_counts.find_alarms()]
 
     def _make_alarm_finding(self, alarm: Alarm) -> Finding:
-        """Write the warning about an agent or a pair with too many false positives.
+        """Make the warning about an agent or a pair of agents with too many false positives.
 
         A false positive is the judge's answer that responses to two different items have the same source.
 
-        alarm : the agent or the two agents, with the numbers of their yes answers and of their independent trials, and the
-            rate of yes answers to all other independent trials
-
-        Returns the finding "alarm", whose message names the agents, the rates and a remedy.
+        alarm : the agent or pair, with its numbers of yes answers and of independent trials, and the rate of yes answers to all
+            other independent trials
         """
         agents = tuple(self.plan.agent_ids[position] for position in sorted(set(alarm.agents)))
         texts = f"texts of {' and '.join(agents)}"

@@ -57,21 +57,21 @@ def allocate_follow_ups(flags: FlaggedGroups, budget: int) -> dict[tuple[int, in
     return n_trials_by_pair
 
 
-def judge_follow_ups(result: Verdicts, judge_plan: JudgePlan, *, share: float) -> Verdicts:
+def judge_follow_ups(verdicts: Verdicts, judge_plan: JudgePlan, *, share: float) -> Verdicts:
     """Judge further trials, the follow-ups, of groups of agents that agree very often, but have too few answers to be flagged.
 
     The agents of a flagged group may copy from each other: they agree more often than any group of independent agents in recorded
     data sets. Follow-ups compare the pairs of an undecided group on new items. They are planned from the verdicts without
     follow-ups, so each group is tested only twice, and an interrupted run draws the same trials when it resumes.
 
-    result : verdicts of the run so far; follow-ups among them are replaced
+    verdicts : verdicts of the run so far; follow-ups among them are replaced
     judge_plan : function that returns the verdicts of a plan
     share : maximum number of follow-ups, as a fraction of the plan's calls
 
     Returns the verdicts of the plan with its follow-ups, or of the plan alone if no group needs any. Errors of `judge_plan`
     are passed on.
     """
-    without_follow_ups = remove_follow_ups(result)
+    without_follow_ups = remove_follow_ups(verdicts)
     plan = without_follow_ups.plan
     totals = PairTotals.from_chunks([select_paired_answers(without_follow_ups.rates())], plan.n_agents)
     flags = find_flagged_groups(totals, plan.agent_ids)

@@ -30,16 +30,16 @@ from youden.types.pool import Bools, Codes, Floats
 ITEMS_AND_JUDGES: Target = "items-and-judges"
 
 
-def average_judges(result: Verdicts) -> Verdicts:
+def average_judges(verdicts: Verdicts) -> Verdicts:
     """Replace the answers of a jury (several judges) by the means of its judges' votes.
 
     An answer is missing if the vote of one of its judges is missing. Verdicts of a single judge are returned unchanged.
     """
-    if result.votes is None:
-        return result
-    columns = _make_answer_columns(result.votes.mean(axis=0), result.missing_reason)
+    if verdicts.votes is None:
+        return verdicts
+    columns = _make_answer_columns(verdicts.votes.mean(axis=0), verdicts.missing_reason)
     return replace(
-        result, answer=columns["answer"], hard_answer=columns["hard_answer"], missing_reason=columns["missing_reason"]
+        verdicts, answer=columns["answer"], hard_answer=columns["hard_answer"], missing_reason=columns["missing_reason"]
     )
 
 
@@ -191,7 +191,7 @@ def _estimate_answer_variance(trials: TrialsByItem) -> Floats | None:
     return np.asarray(variance_sum / np.maximum(n_trials, 1))
 
 
-def with_jury_finding(result: Verdicts) -> Verdicts:
+def with_jury_finding(verdicts: Verdicts) -> Verdicts:
     """Add a finding with the effective number of judges to the verdicts of a jury.
 
     The effective number is the number of independent judges that would give as much information as the jury. It is computed from
@@ -200,16 +200,16 @@ def with_jury_finding(result: Verdicts) -> Verdicts:
 
     Returns verdicts with the finding, of the severity "note", as the last one of `warnings`.
     """
-    if result.votes is None:
-        return result
+    if verdicts.votes is None:
+        return verdicts
 
-    has_all_votes = ~np.isnan(result.votes).any(axis=0)
-    is_used = has_all_votes & is_training_answer(result)
-    votes = result.votes[:, is_used]
+    has_all_votes = ~np.isnan(verdicts.votes).any(axis=0)
+    is_used = has_all_votes & is_training_answer(verdicts)
+    votes = verdicts.votes[:, is_used]
     _, n_trials = votes.shape
     if n_trials < 2 or not votes.std(axis=1).all():  # a constant judge has no correlation with the others
-        return result
-    return replace(result, warnings=(*result.warnings, _make_jury_finding(votes)))
+        return verdicts
+    return replace(verdicts, warnings=(*verdicts.warnings, _make_jury_finding(votes)))
 
 
 def _make_jury_finding(votes: Floats) -> Finding:

@@ -138,10 +138,11 @@ def _format_next_search(folder: RunFolder, plan: Plan) -> str:
 
 
 def _format_balance(folder: RunFolder, division: CallDivision, *, usd_per_call: float | None) -> str:
-    """Format how many more calls would make the fraction of independent trials optimal, and the half-width to expect then.
+    """Format how many more calls would make the fraction of independent trials optimal, with the expected half-width.
 
-    division : division of further calls between paired and independent trials, for a run whose intervals are wide mainly because
-        of the errors of the false-positive rates
+    The text is for a run whose intervals are wide mainly because of the errors of the false-positive rates.
+
+    division : division of further calls between paired and independent trials
     usd_per_call : price of a call in USD; the text has no price if it is None or 0
     """
     n_calls = division.n_calls_to_balance

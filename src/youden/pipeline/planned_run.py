@@ -91,21 +91,20 @@ def draw_run_plan(config: RunConfig, unwritten: Pool | None = None) -> Plan:
 
 
 def find_run_plan(config: RunConfig, folder: RunFolder, pools: Sequence[Pool] | None = None) -> RunPlan:
-    """Read the plan of a run from its folder and bring it up to date with the config, or draw a new plan if there is none.
+    """Read the plan of a run from its folder and update it to the config, or draw a new plan if there is none.
 
-    If the stored plan fits the config, the extensions of the config that it lacks are added. Extensions add agents, items,
-    repeats or calls to a judged run.
+    Extensions of the config that the stored plan lacks are added. Extensions add agents, items, repeats or calls to a judged run.
 
-    A stored plan that is not judged yet is replaced if it does not fit. It is also replaced if it was drawn for a free judge and
-    the present judge costs money, because plans for free judges have many independent trials.
+    A stored plan that is not judged yet is replaced by a new one if it does not fit the config. It is also replaced if it was
+    drawn for a free judge and the present judge costs money. Plans for free judges have many independent trials.
 
     config : config of the run
     folder : folder of the run, with or without a plan
     pools : result of `read_run_pools(config)`; None if the pools are to be read
 
-    Raises RunFolderError [run-mismatch] if the folder has answers to a plan that does not fit the config, and [run-extended] if
-    the stored plan has more extensions than the config. Raises PoolError, PlanError or ConfigError (such as [focus-invalid]) if
-    pool, plan and config do not fit each other. Raises StatisticsError [self-target] if self-trials cannot estimate the target.
+    Raises RunFolderError [run-mismatch] if a judged plan does not fit the config, and [run-extended] if the stored plan has more
+    extensions than the config. Raises PoolError, PlanError or ConfigError (such as [focus-invalid]) if pool, plan and config do
+    not fit each other. Raises StatisticsError [self-target] if self-trials cannot estimate the target.
     """
     if pools is None:
         pools = read_run_pools(config)
@@ -312,10 +311,8 @@ _PLANNED_CAP_FRACTION = 0.9
 def _estimate_affordable_calls(config: RunConfig, pool: Pool, design: str, options: Mapping[str, Json]) -> int | None:
     """Estimate how many calls the cost cap pays for, up to the number of calls of the dense design.
 
-    The price of a call is estimated from a plan of the default size.
-
-    Returns None if the config has no cost cap, if it does not pay for a call, if calls cost nothing, or if their price is
-    unknown.
+    The price of a call is estimated from a plan of the default size. Returns None without a cost cap, without a known price above
+    0, or if the cap pays for no call.
     """
     judge = load_judge_of_run(config)
     if not config.max_cost or not judge.makes_calls:

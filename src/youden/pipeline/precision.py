@@ -645,10 +645,10 @@ def format_forecast(forecast: PrecisionForecast, *, usd_per_call: float | None =
 def _compare_allocations(
     regret_by_multiple: dict[float, RegretByAllocation], bound: RegretByAllocation
 ) -> Iterator[str]:
-    """Yield two notes, one about sampling all agents equally and one about a search for the best agent.
+    """Yield two notes on the regret to expect: if all agents are sampled equally, and if a search samples the best more often.
 
     The regret is the ability of the best agent minus that of the selected one. The regret bound is its upper confidence bound.
-    Both are stated in comparisons of 100: an ability of 0.04 is 4 of 100 comparisons.
+    Both are stated in comparisons of 100: a regret of 0.04 is 4 of 100 comparisons.
 
     regret_by_multiple : expected regret at multiples of the plan's trials; the key 1.0 is for the plan itself
     bound : regret bound at the plan's own number of trials
@@ -661,13 +661,15 @@ def _compare_allocations(
         f"bound is {_format_of_100(bound.uniform)}, and all intervals are about equally wide"
     )
 
-    lowers_regret = regret.search.mean < regret.uniform.mean
-    raises_bound = bound.search.mean > bound.uniform.mean
-    effect_on_regret = "lowers this regret to" if lowers_regret else "does not lower this regret:"
-    effect_on_bound = "raises the bound to" if raises_bound else "does not raise the bound:"
+    regret_effect = "does not lower this regret:"
+    if regret.search.mean < regret.uniform.mean:
+        regret_effect = "lowers this regret to"
+    bound_effect = "does not raise the bound:"
+    if bound.search.mean > bound.uniform.mean:
+        bound_effect = "raises the bound to"
     yield (
-        f"a search (`top: 1`) with equally many calls {effect_on_regret} {_format_of_100(regret.search)} and "
-        f"{effect_on_bound} {_format_of_100(bound.search)}; its bound holds over all interim analyses, and intervals of "
+        f"a search (`top: 1`) with equally many calls {regret_effect} {_format_of_100(regret.search)} and "
+        f"{bound_effect} {_format_of_100(bound.search)}; its bound holds over all interim analyses, and intervals of "
         "eliminated agents are wider"
     )
 

@@ -462,14 +462,14 @@ def find_candidates_by_labels(quality: QualityFacts) -> tuple[str, ...]:
     return tuple(row.agent for row in quality.agents if row.agent in candidates)
 
 
-def explain_no_discrimination(result: Verdicts, abilities: Abilities) -> str:
+def explain_no_discrimination(verdicts: Verdicts, abilities: Abilities) -> str:
     """Explain why a judge does not discriminate, so that its answers cannot rank agents.
 
     A judge discriminates if Youden's J of its answers is significantly above 0.
 
     Parameters
     ----------
-    result : Verdicts
+    verdicts : Verdicts
         Verdicts of the judge.
     abilities : Abilities
         Abilities that are estimated from these verdicts.
@@ -480,6 +480,6 @@ def explain_no_discrimination(result: Verdicts, abilities: Abilities) -> str:
         Reason, as part of a sentence. Empty if the judge discriminates, or if the run asks for preferences, which have no J.
     """
     rates = None
-    if result.plan.question == "information":
-        rates = measure_judge_rates(TrialsByItem.from_verdicts(result))
+    if verdicts.plan.question == "information":
+        rates = measure_judge_rates(TrialsByItem.from_verdicts(verdicts))
     return assess_signal(rates, abilities).judge_reason

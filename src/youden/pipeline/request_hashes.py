@@ -37,8 +37,8 @@ _SCHEMA = pa.schema([pa.field("request_hash", pa.binary(KEY_BYTES), nullable=Fal
 def write_missing_hashes(folder: RunFolder, plan: Plan, judge: JudgeConfig, *, log: Callable[[str], None]) -> None:
     """Write a file with the request hash of each trial of a plan, for each judge that has no valid file yet.
 
-    Nothing is written for judges that make no calls, for plans of fewer than `MIN_TRIALS` trials, and for plans with rounds
-    or follow-ups, which may still change.
+    Judges that make no calls have no requests, so they need no file. Nothing is written for plans of fewer than `MIN_TRIALS`
+    trials, or for plans with rounds or follow-ups, because they may still change.
 
     folder : folder of the run
     plan : plan with its pool

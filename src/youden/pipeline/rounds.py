@@ -54,13 +54,13 @@ this factor of it, rounds go on until the half-width is reached to within `NEAR_
 
 
 def plan_round_for_half_width(
-    result: Verdicts, design: FixedWidth, abilities: Abilities, *, eligible: Bools, rng: np.random.Generator
+    verdicts: Verdicts, design: FixedWidth, abilities: Abilities, *, eligible: Bools, rng: np.random.Generator
 ) -> NextRound:
     """Plan the next round of a design that samples all agents until their intervals are narrow enough.
 
-    result : answers to the plan so far
+    verdicts : answers to the plan so far
     design : the design, with the half-width that 90% of the agents are to reach
-    abilities : abilities that were estimated from `result`
+    abilities : abilities that were estimated from `verdicts`
     eligible : bool array (n_agents, n_items), cells (agent, item) whose responses may be compared
     rng : random generator with the seed of the first round; the design first repeats the draws of the earlier rounds,
         so that an interrupted run plans the same blocks when it resumes
@@ -68,12 +68,12 @@ def plan_round_for_half_width(
     Returns the trials of the round, or no trials and the reason to stop. The reason is "narrow" if the half-width is reached,
     "items" if no number of calls on these items reaches it, and "budget" if no calls are left.
     """
-    plan = result.plan
+    plan = verdicts.plan
     half_width = half_width_quantile(abilities.covariance.half_width(LEVEL), HALF_WIDTH_FRACTION)
     if half_width <= design.half_width:
         return _make_last_round(plan, "narrow")
 
-    components = estimate_variance_components(result)
+    components = estimate_variance_components(verdicts)
     n_items = int(eligible.any(axis=0).sum())
     n_needed = _find_needed_blocks(components, design.half_width, half_width, plan, n_items=n_items)
     if n_needed is None:
@@ -156,22 +156,22 @@ def _choose_round_size(n_blocks: int, n_needed: int) -> int:
 
 
 def find_search_allocation(
-    result: Verdicts, abilities: Abilities, differences: Differences, max_regret: float
+    verdicts: Verdicts, abilities: Abilities, differences: Differences, max_regret: float
 ) -> dict[str, Any]:
     """Find the agents that the next round of a search samples, and the number of its blocks.
 
     The regret is how much worse the selected agents are than the best ones. The search ends when the upper confidence bound on
     the regret is at most `max_regret`. The round samples the agents whose uncertain abilities keep the bound above `max_regret`.
 
-    result : answers to the plan so far
-    abilities, differences : abilities that were estimated from `result`, and their pairwise differences
+    verdicts : answers to the plan so far
+    abilities, differences : abilities that were estimated from `verdicts`, and their pairwise differences
     max_regret : regret that the search accepts; the bound must still be above it
 
     Returns keyword arguments of `Adaptive.next_round`: `active`, bool array (n_agents,), and `n_blocks`, int, at least 1. Returns
     no arguments if some agents cannot be compared, or if there was no interim analysis. `next_round` then selects agents and
     blocks itself.
     """
-    plan = result.plan
+    plan = verdicts.plan
     search = abilities.search
     if search is None or not are_comparable(differences):
         return {}
@@ -252,19 +252,19 @@ def run_rounds(plan: Plan, judge_plan: JudgePlan, *, target: Target = "items-lik
         verdicts = judge_plan(longer_plan)
 
 
-def _with_stop_note(result: Verdicts, plan: Plan, note: str) -> Verdicts:
+def _with_stop_note(verdicts: Verdicts, plan: Plan, note: str) -> Verdicts:
     """Return a copy of verdicts whose plan has a last note, which states why it gets no more rounds.
 
     The copy keeps the other notes of the first plan. A note on an earlier stop begins with the name of the design, and is
     left out.
 
-    result : answers to the plan with all its rounds
+    verdicts : answers to the plan with all its rounds
     plan : plan before the rounds were added
     note : the note, as returned by `_describe_stop`
     """
     earlier_notes = [text for text in plan.notes if not text.startswith(f"{plan.design}: ")]
-    finished_plan = replace(result.plan, notes=(*earlier_notes, note))
-    return replace(result, plan=finished_plan)
+    finished_plan = replace(verdicts.plan, notes=(*earlier_notes, note))
+    return replace(verdicts, plan=finished_plan)
 
 
 def _describe_stop(plan: Plan, stop_reason: str, detail: str, *, n_analyses: int) -> str:
@@ -330,20 +330,19 @@ def _draw_independent_trials(plan: Plan, next_round: NextRound) -> Trials:
 
 
 def _format_unreached_goal(plan: Plan) -> str:
-    """State in a phrase what a plan in rounds did not achieve before its budget was spent.
+    """State in a phrase the goal that a plan in rounds did not reach before its budget was spent.
 
-    The goal depends on the design. A design with a requested half-width samples all agents until their intervals are narrow
-    enough. A search samples the contenders until the selected agents are significantly better than all others or, with a maximum
-    regret, until their regret is at most this maximum.
+    A design with a requested half-width has the goal that the intervals are narrow enough. A search has the goal that the
+    selected agents are significantly better than all others or, with a maximum regret, that their regret is at most this maximum.
     """
     if plan.design == FixedWidth.name:
         return " before intervals were as narrow as requested"
     design = get_adaptive_design(plan)
     subject = "the selected agent was" if design.top == 1 else f"the {design.top} selected agents were"
-    achievement = "significantly better than all others"
+    goal = "significantly better than all others"
     if design.max_regret is not None:
-        achievement = f"known to be within {design.max_regret:g} of the best"
-    return f" before {subject} {achievement}, over all interim analyses"
+        goal = f"known to be within {design.max_regret:g} of the best"
+    return f" before {subject} {goal}, over all interim analyses"
 
 
 RoundPlanner = Callable[[Verdicts, Rounds], NextRound]
@@ -365,11 +364,11 @@ def _make_round_planner(plan: Plan, *, target: Target) -> RoundPlanner:
         return _SearchPlanner(plan, target=target)
     design = get_width_design(plan)
 
-    def plan_next_round(result: Verdicts, _rounds: Rounds) -> NextRound:
+    def plan_next_round(verdicts: Verdicts, _rounds: Rounds) -> NextRound:
         """Plan a round of all agents for the requested half-width; the record of the rounds is not needed."""
-        abilities = estimate_abilities(result, target=target)
+        abilities = estimate_abilities(verdicts, target=target)
         rng = stream("trials", plan.seed)
-        return plan_round_for_half_width(result, design, abilities, eligible=plan.split.train, rng=rng)
+        return plan_round_for_half_width(verdicts, design, abilities, eligible=plan.split.train, rng=rng)
 
     return plan_next_round
 
@@ -392,21 +391,21 @@ class _SearchPlanner:
         self._target: Target = target
         self._search: SearchState | None = None
 
-    def __call__(self, result: Verdicts, rounds: Rounds) -> NextRound:
+    def __call__(self, verdicts: Verdicts, rounds: Rounds) -> NextRound:
         """Plan a round of the agents that may still be among the best, or return the reason to stop.
 
         The reason is "near enough" if the regret bound is small enough, "judge" if the judge does not discriminate, and
         "budget" if the rounds or the calls are spent.
 
-        result : verdicts so far
+        verdicts : verdicts so far
         rounds : record of the rounds so far
         """
         from youden.pipeline.ranking import estimate_abilities
         from youden.pipeline.recommendation import explain_no_discrimination
 
-        abilities = estimate_abilities(result, target=self._target, previous_search=self._search)
+        abilities = estimate_abilities(verdicts, target=self._target, previous_search=self._search)
         self._search = abilities.search
-        problem = explain_no_discrimination(result, abilities)
+        problem = explain_no_discrimination(verdicts, abilities)
         if problem:
             return _make_last_round(self._plan, "judge", problem)
 
@@ -419,9 +418,9 @@ class _SearchPlanner:
         # without an allocation, the design chooses agents and blocks itself
         allocation: dict[str, Any] = {}
         if max_regret and selection is not None:
-            allocation = find_search_allocation(result, abilities, differences, max_regret)
+            allocation = find_search_allocation(verdicts, abilities, differences, max_regret)
         return self._design.next_round(
-            result.plan,
+            verdicts.plan,
             rounds,
             abilities.ability,
             eligible=self._plan.split.train,

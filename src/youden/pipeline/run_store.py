@@ -141,16 +141,20 @@ def _count_missing_answers(config: RunConfig, previous_location: str, plan: Plan
     """
     read_hashes = get_hash_reader(RunFolder(config.folder))
     hashes = (request_hash for _, request_hash in read_hashes(judge.questions(), plan))
-    new_file = config.store_file
-    new_store_exists = new_file is None or new_file.is_file()  # a store without a file is a database, and exists
     n_missing = 0
     with open_store(previous_location, read_only=True) as previous_store:
         while chunk := list(islice(hashes, _CHUNK)):
             distinct_hashes = list(dict.fromkeys(chunk))
             in_previous_store = set(previous_store.answers(distinct_hashes))
-            in_new_store: set[str] = set()
-            if in_previous_store and new_store_exists:  # open the new store only if there is something to find
-                with open_store(config.store_location, read_only=True) as new_store:
-                    in_new_store.update(new_store.answers(list(in_previous_store)))
-            n_missing += len(in_previous_store - in_new_store)
+            n_missing += len(in_previous_store - _find_answered_hashes(config, in_previous_store))
     return n_missing
+
+
+def _find_answered_hashes(config: RunConfig, hashes: set[str]) -> set[str]:
+    """Return the request hashes among `hashes` to which the store in `config` has an answer."""
+    store_file = config.store_file
+    store_exists = store_file is None or store_file.is_file()  # a store without a file is a database, and exists
+    if not hashes or not store_exists:
+        return set()
+    with open_store(config.store_location, read_only=True) as store:
+        return set(store.answers(list(hashes)))

@@ -46,9 +46,9 @@ def build_variance_table(variance: VarianceFacts) -> Table:
     Returns
     -------
     Table
-        Standard deviation of an ability that is due to the source, its 95% interval, and its share of the variance from which
-        the confidence intervals of the abilities are computed. The last column states how doubling the sample, for example the
-        number of items, would change the width of these intervals. It is a factor: "× 0.80" means 20% narrower.
+        Standard deviation of an ability that is due to the source, with its 95% interval, and share of the source in the variance
+        from which the intervals of the abilities are computed. The last column states how the width of these intervals changes if
+        the sample, such as the items, is doubled: "× 0.80" means 20% narrower.
     """
     total = sum(_get_variance(component) for component in variance.components if component.in_interval) or 1.0
 
@@ -57,13 +57,13 @@ def build_variance_table(variance: VarianceFacts) -> Table:
     return make_table(f"{variance.run}: variance components of an ability", ["component"], number_headers, table_rows)
 
 
-def write_variance_components(folder: RunFolder, result: Verdicts, run: str) -> None:
+def write_variance_components(folder: RunFolder, verdicts: Verdicts, run: str) -> None:
     """Write the variance components of a fit's answers, if these are not too many, and enough to estimate them."""
-    plan = result.plan
+    plan = verdicts.plan
     max_repeats = 1 if plan.trials.first_repeat is None else int(plan.trials.first_repeat.max(initial=1))
     if can_decompose_variance(plan, len(plan), max_repeats=max_repeats):
         with suppress(YoudenError):
-            folder.write_variance_components(decompose_variance(result, run))
+            folder.write_variance_components(decompose_variance(verdicts, run))
 
 
 def can_decompose_variance(plan: Plan, n_trials: int, *, max_repeats: int = 1) -> bool:
@@ -112,7 +112,7 @@ def _read_all_verdicts(folder: RunFolder) -> Verdicts:
     return folder.read_verdicts(plan)
 
 
-def decompose_variance(result: Verdicts, run: str, judges: JudgeSpread | None = None) -> VarianceFacts:
+def decompose_variance(verdicts: Verdicts, run: str, judges: JudgeSpread | None = None) -> VarianceFacts:
     """Decompose the variance of the abilities of a run by its sources.
 
     The sources are the sample of items, the responses that an agent would give if it were sampled again, and the sample of
@@ -124,16 +124,16 @@ def decompose_variance(result: Verdicts, run: str, judges: JudgeSpread | None = 
 
     Each variance refers to an agent's distance from the average ability, and is a mean over agents.
 
-    result : answers of the run, from which the abilities are estimated
+    verdicts : answers of the run, from which the abilities are estimated
     run : name of the run
     judges : variance between judges of the same trials. By default, it is estimated from the votes of the run's own jury, if
         the run has one.
 
     Raises StatisticsError [variance-few] for fewer than 3 agents, or fewer than 5 items with several answered trials.
     """
-    plan = result.plan
-    counts = is_training_answer(result)  # which trials count for abilities
-    abilities = estimate_mean_abilities(result)
+    plan = verdicts.plan
+    counts = is_training_answer(verdicts)  # which trials count for abilities
+    abilities = estimate_mean_abilities(verdicts)
 
     # number of the response that a trial shows, if agents have several responses to an item
     first_repeat, second_repeat = plan.trials.first_repeat, plan.trials.second_repeat
@@ -141,20 +141,20 @@ def decompose_variance(result: Verdicts, run: str, judges: JudgeSpread | None = 
         plan.first[counts],
         plan.second[counts],
         plan.item[counts],
-        result.answer[counts],
+        verdicts.answer[counts],
         ability=abilities.mean_answer,
         n_items=plan.n_items,
         first_repeat=None if first_repeat is None else first_repeat[counts],
         second_repeat=None if second_repeat is None else second_repeat[counts],
     )
-    if judges is None and result.votes is not None:
-        judges = measure_vote_spread(plan, result.votes)
+    if judges is None and verdicts.votes is not None:
+        judges = measure_vote_spread(plan, verdicts.votes)
 
     # components of the mean ability's variance, and their sum over those that the intervals contain
     n_agents = int((~np.isnan(abilities.mean_answer)).sum())
     n_items = count_distinct(plan.item[counts])
     mean_rate_variance = float(np.nan_to_num(abilities.rate_variance).mean())
-    in_interval = _list_interval_components(components, result, rate_variance=mean_rate_variance)
+    in_interval = _list_interval_components(components, verdicts, rate_variance=mean_rate_variance)
     all_components = [*in_interval, *_list_outside_components(components, judges, n_agents)]
     error_variance = sum(_get_variance(component) for component in all_components if component.in_interval)
 
@@ -172,14 +172,14 @@ def decompose_variance(result: Verdicts, run: str, judges: JudgeSpread | None = 
     )
 
 
-def _estimate_repeat_variances(result: Verdicts) -> tuple[float | None, float | None]:
+def _estimate_repeat_variances(verdicts: Verdicts) -> tuple[float | None, float | None]:
     """Estimate the variance of a judge's answer to the same two texts, in the same order and in the other order.
 
     A variance is half the mean square of the differences between two answers. It is None for fewer than `MIN_DIFFERENCES`
     differences.
     """
-    plan = result.plan
-    is_paired = (plan.trial_type == PAIRED) & result.answered
+    plan = verdicts.plan
+    is_paired = (plan.trial_type == PAIRED) & verdicts.answered
     first_text, second_text = (text[is_paired].astype(np.int64) for text in plan.text_rows)
     text_pair = _number_text_pairs(plan.item[is_paired].astype(np.int64), first_text, second_text)
     is_swapped = first_text > second_text
@@ -187,7 +187,7 @@ def _estimate_repeat_variances(result: Verdicts) -> tuple[float | None, float | 
     # sort the trials by their two texts, and then by the order of the texts
     order = np.lexsort((is_swapped, text_pair))
     text_pair, is_swapped = text_pair[order], is_swapped[order]
-    answer = result.answer[is_paired][order]
+    answer = verdicts.answer[is_paired][order]
 
     # compare each answer with the next one
     half_square = np.diff(answer) ** 2 / 2
@@ -212,7 +212,7 @@ def _average_if_enough(values: Floats) -> float | None:
 
 
 def _list_interval_components(
-    components: VarianceComponents, result: Verdicts, *, rate_variance: float
+    components: VarianceComponents, verdicts: Verdicts, *, rate_variance: float
 ) -> list[ComponentFacts]:
     """List the components that the intervals for items like these contain, and the judge's part of the variance of the calls.
 
@@ -246,11 +246,11 @@ def _list_interval_components(
     if response:
         response_change = _compute_width_ratio(with_twice_responses, total)
     else:
-        response_command = _describe_response_measure(result)
+        response_command = _describe_response_measure(verdicts)
 
     # without several responses per item, the item variance contains the variance of the responses
     item_title = "items: agent × item interaction"
-    if result.plan.trials.first_repeat is None:
+    if verdicts.plan.trials.first_repeat is None:
         item_title += ", and responses"
 
     call_component = Part(
@@ -272,7 +272,7 @@ def _list_interval_components(
             call_component,
             width_change_if_doubled=_compute_width_ratio(with_twice_calls, total),
         ),
-        *_list_judge_components(components, result),
+        *_list_judge_components(components, verdicts),
     ]
     if rate_variance > 0:
         rate_component = _without_interval(rate_variance)
@@ -287,16 +287,16 @@ PART_OF_CALLS = "of these"
 """Beginning of the names of components that are part of the calls, the component above them."""
 
 
-def _list_judge_components(components: VarianceComponents, result: Verdicts) -> list[ComponentFacts]:
+def _list_judge_components(components: VarianceComponents, verdicts: Verdicts) -> list[ComponentFacts]:
     """List the variance of the judge's answers to the same two texts, in the same order and in the other order.
 
-    The names are "of these the judge, asked again" and "of these the judge, asked in the other order". Both are part of the
-    variance of the calls. They are marked as not in the intervals, so that the total of the intervals counts them only once.
+    Both are part of the variance of the calls. They are marked as not in the intervals (`in_interval` is False), so that a sum
+    over the components in the intervals does not count them twice.
 
-    components : factors of the variance components of the run
-    result : answers of the run
+    components : variance components of the run, with the factor from the variance of an answer to that of an ability
+    verdicts : answers of the run
     """
-    same_order, other_order = _estimate_repeat_variances(result)
+    same_order, other_order = _estimate_repeat_variances(verdicts)
     answer_variances = {"asked again": same_order, "asked in the other order": other_order}
     judge_components = []
     for title, answer_variance in answer_variances.items():
@@ -316,11 +316,11 @@ def _without_interval(variance: float) -> Part:
     return Part(value=variance, low=variance, high=variance)
 
 
-def _describe_response_measure(result: Verdicts) -> str:
+def _describe_response_measure(verdicts: Verdicts) -> str:
     """Describe how to measure the variance between an agent's responses to one item."""
-    if result.plan.trials.first_repeat is None:
+    if verdicts.plan.trials.first_repeat is None:
         return "`youden extend repeats RUN POOL`, with more responses: logs with epochs, `youden generate --repeats 2`"
-    return f"it is part of the calls, because no response was shown twice: `youden extend calls RUN {len(result.plan)}`"
+    return f"it is part of the calls, because no response was shown twice: `youden extend calls RUN {len(verdicts.plan)}`"
 
 
 def _list_outside_components(
@@ -366,8 +366,8 @@ def _summarize_components(
 
     If the variance between judges is larger than that between agents, the sentence states that instead.
 
-    interval_components : components that the intervals include: items, responses, calls and, if known, false-positive rates
-    error_variance : sum of these components
+    interval_components : result of `_list_interval_components`; the first three components are items, responses and calls
+    error_variance : sum of the components that the intervals include
     judges : variance between judges; None if it is unknown
     n_items : number of items of the run
     """
@@ -434,10 +434,10 @@ def _format_component(component: ComponentFacts, total: float) -> list[str]:
 
 
 def _format_share(component: ComponentFacts, total: float) -> str:
-    """Format the share of a source in the variance from which the intervals of the abilities are computed, such as "35%".
+    """Format the share of a source in the variance from which the intervals of the abilities are computed.
 
-    The share of a part of the calls, the answers of the judge, is in parentheses, such as "(12%)", because the line of the calls
-    already contains it. The text is "not in it" for other sources that the intervals do not include.
+    The text is a percentage, such as "35%". It is in parentheses, such as "(12%)", for a source that is part of the calls,
+    because the row of the calls contains it. It is "not in it" for any other source that the intervals do not include.
     """
     share = f"{_get_variance(component) / total:.0%}"
     if component.name.startswith(PART_OF_CALLS):

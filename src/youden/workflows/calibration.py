@@ -211,7 +211,7 @@ def calibrate(calibration: Calibration, options: JudgingOptions | None = None) -
     for experiment in calibration.experiments:
         result = run_experiment(experiment)
         judge = _summarize_judge(calibration.trials, experiment, result)
-        record = _make_record(calibration, result.result, judge.measures, judge.decision)
+        record = _make_record(calibration, result.verdicts, judge.measures, judge.decision)
         stored_record = add_calibration(config.folder.parent, record)
         if stored_record is not record:
             calls = format_count(stored_record.n_calls, "call")
@@ -226,7 +226,7 @@ def calibrate(calibration: Calibration, options: JudgingOptions | None = None) -
 
 def _summarize_judge(trials: CalibrationTrials, experiment: Experiment, result: ExperimentResult) -> CalibratedJudge:
     """Compute the error rates and costs of a judge from its answers to all trials, and decide whether it can be used."""
-    verdicts = result.result
+    verdicts = result.verdicts
     measures = compute_measures(trials, verdicts)
     return CalibratedJudge(
         judge=experiment.name,
@@ -299,7 +299,7 @@ def _find_request_hashes(judge: JudgeConfig, experiment: Experiment, result: Exp
     """Return the hashes of the requests to one judge of an experiment; for a replay, they are read from its result."""
     if judge.makes_calls:
         return {key for _, key, _ in judge.questions().iter_requests(experiment.plan)}
-    stored_hashes = result.result.request_hash
+    stored_hashes = result.verdicts.request_hash
     if stored_hashes is None:
         return set()
     return {key.decode() for key in stored_hashes.tolist()}

@@ -98,7 +98,7 @@ class Bill:
     usd_per_1000: float | None
 
 
-def compute_measures(trials: CalibrationTrials, result: Verdicts) -> Measures:
+def compute_measures(trials: CalibrationTrials, verdicts: Verdicts) -> Measures:
     """Compute the error rates and biases of a judge from its answers to trials with known answers.
 
     In each trial, the judge answers whether two texts respond to the same item. The trials are of several kinds, such as
@@ -109,7 +109,7 @@ def compute_measures(trials: CalibrationTrials, result: Verdicts) -> Measures:
     ----------
     trials : CalibrationTrials
         The trials, with the kind of each.
-    result : Verdicts
+    verdicts : Verdicts
         The judge's answers to `trials.plan`.
 
     Returns
@@ -118,7 +118,7 @@ def compute_measures(trials: CalibrationTrials, result: Verdicts) -> Measures:
         TPR, FPR, J = TPR − FPR, yes rates by kind of trial, rates of changed answers, biases and contradictions, with
         95% intervals. A missing answer is counted as missing, and left out of all other measures.
     """
-    answer = result.hard_answer  # 1 for yes, 0 for no, NaN if missing
+    answer = verdicts.hard_answer  # 1 for yes, 0 for no, NaN if missing
     yes_rates = {kind: _compute_yes_rate(answer[trials.rows(kind)]) for kind in KINDS}
     tpr, fpr = yes_rates["paired"], yes_rates["independent"]
     copy_yes_rate = _compute_yes_rate(answer[trials.rows("identical", "clone")])
@@ -129,8 +129,8 @@ def compute_measures(trials: CalibrationTrials, result: Verdicts) -> Measures:
     order_flips = _compute_flip_rate(answer, trials.original[reversed_rows], reversed_rows)
     retest_flips = _compute_flip_rate(answer, trials.original[retest_rows], retest_rows)
 
-    missing_by_group = {group: _count_reasons(result, trials.rows_in_group(group)) for group in GROUPS}
-    n_missing = int((~result.answered).sum())
+    missing_by_group = {group: _count_reasons(verdicts, trials.rows_in_group(group)) for group in GROUPS}
+    n_missing = int((~verdicts.answered).sum())
     return Measures(
         tpr=tpr,
         fpr=fpr,
@@ -144,7 +144,7 @@ def compute_measures(trials: CalibrationTrials, result: Verdicts) -> Measures:
         longer_first=_compare_longer_first(trials, answer, reversed_rows),
         open_paths=_count_open_paths(trials, answer),
         missing=missing_by_group,
-        no_answer=proportion(n_missing, len(result)),
+        no_answer=proportion(n_missing, len(verdicts)),
     )
 
 
@@ -211,9 +211,9 @@ def _count_open_paths(trials: CalibrationTrials, answer: Floats) -> OpenPaths:
     return count_open_paths(answers_of_triples)
 
 
-def _count_reasons(result: Verdicts, rows: Positions) -> dict[str, int]:
+def _count_reasons(verdicts: Verdicts, rows: Positions) -> dict[str, int]:
     """Count the missing answers among some rows by reason; reasons that do not occur are left out."""
-    counts = np.bincount(result.missing_reason[rows], minlength=len(MISSING_REASONS)).tolist()
+    counts = np.bincount(verdicts.missing_reason[rows], minlength=len(MISSING_REASONS)).tolist()
     return {reason: n for reason, n in zip(MISSING_REASONS[1:], counts[1:], strict=True) if n}
 
 
@@ -298,10 +298,13 @@ class _Criterion:
     def evaluate(self) -> Finding:
         """Compare the estimated measure of the judge with its required bound.
 
-        The severity of the finding is "ok" if the whole interval meets the bound, "warning" if the estimate meets it but a
-        part of the interval does not, and "failed" if the estimate does not meet it or is unknown.
+        The severity of the finding is
+
+        - "ok" if the whole interval meets the bound;
+        - "warning" if only the estimate and a part of the interval meet it;
+        - "failed" if the estimate does not meet it, or is unknown.
         """
-        calls_factor = 1.0  # the interval by the calls that were made, not by a multiple of them
+        calls_factor = 1.0  # for the calls that were made
         estimate = self.estimate_at(calls_factor)
         side = "above" if self.is_minimum else "below"
         target = f"{side} {self.bound:g}"

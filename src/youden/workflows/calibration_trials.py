@@ -284,8 +284,8 @@ def _compare_with_third(paired: Trials, third: Ids) -> Trials:
     c_then_a = replace(swapped, first=third, first_repeat=repeat_of_c.copy())
 
     # put the two trials of a triple next to each other: rows 0, n, 1, n + 1 and so on
-    n = len(third)
-    rows_by_triple = np.column_stack([np.arange(n), np.arange(n, 2 * n)]).ravel()
+    row = np.arange(len(third))
+    rows_by_triple = np.column_stack([row, row + len(third)]).ravel()
     trials = Trials.concat([b_then_c, c_then_a]).take(rows_by_triple)
     if has_repeats:
         return trials
@@ -295,8 +295,8 @@ def _compare_with_third(paired: Trials, third: Ids) -> Trials:
 def _draw_third_agents(paired: Trials, plan: Plan, rng: np.random.Generator) -> Ids:
     """Draw a third agent for each paired trial, with a response to the item of the trial.
 
-    Agents that the plan of the run compares with neither agent of the trial on this item are preferred, so that the comparisons
-    with the third agent are new.
+    The comparisons of the third agent with both agents of the trial should be new. Agents with few such comparisons in the plan
+    of the run are therefore preferred.
 
     Returns an int32 array (n_trials,), −1 if no third agent has a response.
     """
@@ -390,9 +390,13 @@ def _draw_planted(
 ) -> dict[Kind, Trials]:
     """Draw paired trials that compare a random response with a text for which the correct answer of a judge is known.
 
-    By the kind of the trial, the second text is the response itself ("identical"), its sentences in another order ("clone"), or a
-    text that has nothing to do with any item ("template"). Texts of the kind "clone" belong to a new agent at position
-    `pool.n_agents`, and texts of the kind "template" to a new agent at the next position. `_add_planted_agents` adds both agents.
+    The second text depends on the kind of the trial:
+
+    - "identical": the response itself;
+    - "clone": the sentences of the response in another order, by a new agent at position `pool.n_agents`;
+    - "template": a text that has nothing to do with any item, by a new agent at position `pool.n_agents` + 1.
+
+    `_add_planted_agents` adds both new agents to the pool.
 
     is_long : bool array (n_agents, n_items), responses that are long enough to be drawn
     n_wanted : maximum number of trials of each kind

@@ -134,7 +134,7 @@ def make_pool_config(source: Path, changes: Mapping[str, Json], usual_store: str
 class ExperimentResult(NamedTuple):
     """Answers to an experiment, and the USD booked for it in this process."""
 
-    result: Verdicts
+    verdicts: Verdicts
     usd: float
 
 

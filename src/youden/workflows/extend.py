@@ -222,8 +222,8 @@ def _plan_search_round(
 def _plan_single_step(config: RunConfig, request: ExtensionRequest, *, n_before: int) -> PlannedExtension:
     """Plan an extension that is not a search for the best agents. Such an extension has one step.
 
-    If the user requests a half-width of the intervals, the number of calls is computed from it. For new agents, a step with
-    the default number of calls is planned first, and the number is then computed from the half-width expected with this step.
+    If the user requests a half-width of the intervals, the number of calls is computed from it. New agents have no intervals yet.
+    For them, a step with the default number of calls is planned first, and the number is computed from its expected half-width.
 
     config : config of the run
     request : what to add: agents, items, responses or calls, or a half-width that the intervals must reach

@@ -232,12 +232,12 @@ def make_forecaster(
 ) -> Forecaster:
     """Return a function that estimates the difference of two agents and forecasts its variance after more calls.
 
-    The estimate is the same as in the ranking of the run. It is based on
+    The estimate is the same as in the ranking of the run. It is computed
 
-    - the additive model, if `abilities` is None,
-    - the self-consistency of the agents, for a plan whose trials compare two responses of one agent,
-    - the fit of the preferences, for a judge that states preferences,
-    - means of trials, in all other cases.
+    - by the additive model if `abilities` is None,
+    - from the self-consistency of the agents if each trial compares two responses of one agent,
+    - from the fit of the preferences if the judge states preferences,
+    - from means of trials in all other cases.
 
     Parameters
     ----------

@@ -49,14 +49,14 @@ class Halves:
         )
 
 
-def run_aa_test(result: Verdicts, *, n_splits: int = 20, seed: int = 0) -> Halves:
+def run_aa_test(verdicts: Verdicts, *, n_splits: int = 20, seed: int = 0) -> Halves:
     """Estimate false-positive rates by an A/A test: compare two halves of the responses of each agent as two agents.
 
     The test uses the answers of a run and makes no calls.
 
     Parameters
     ----------
-    result : Verdicts
+    verdicts : Verdicts
         Answers of a run whose agents have several responses per item.
     n_splits : int, default 20
         Number of random splits.
@@ -78,7 +78,7 @@ def run_aa_test(result: Verdicts, *, n_splits: int = 20, seed: int = 0) -> Halve
     PlanError
         [self-trials-only] if the run has only self-trials.
     """
-    plan = result.plan
+    plan = verdicts.plan
     check_compares_agents(plan, "study aa")
     if plan.trials.first_repeat is None or _count_repeats(plan.trials) < 2:
         raise InputError(
@@ -89,7 +89,7 @@ def run_aa_test(result: Verdicts, *, n_splits: int = 20, seed: int = 0) -> Halve
 
     false_positives: list[tuple[bool, bool]] = []
     for split in range(n_splits):
-        halved = split_into_halves(result, stream("halves", seed, split))
+        halved = split_into_halves(verdicts, stream("halves", seed, split))
         false_positives += _compare_halves(halved, plan.n_agents)
     significant_rate, worse_rate = 0.0, 0.0
     if false_positives:
@@ -135,18 +135,18 @@ def _count_repeats(trials: Trials) -> int:
     return max(int(side.max()) for side in _get_repeat_numbers(trials))
 
 
-def split_into_halves(result: Verdicts, rng: np.random.Generator) -> Verdicts:
+def split_into_halves(verdicts: Verdicts, rng: np.random.Generator) -> Verdicts:
     """Split each agent into two agents with a random half of its responses each, so that their true abilities are equal.
 
     The responses of each cell (one agent on one item) are split as evenly as possible. Trials lose their blocks: the two halves
     of an agent differ in their items and partners, so that plain means of blocks would be biased.
 
-    result : answers of a run whose agents have several responses per item
+    verdicts : answers of a run whose agents have several responses per item
     rng : source of the random halves
 
     Returns the same answers, on a plan of 2·n_agents agents: the halves of agent i have the positions i and n_agents + i.
     """
-    plan = result.plan
+    plan = verdicts.plan
     trials = _assign_halves(plan, rng)
 
     # both halves of an agent have its training and held-out cells
@@ -155,7 +155,7 @@ def split_into_halves(result: Verdicts, rng: np.random.Generator) -> Verdicts:
     split = replace(plan.split, train=train, holdout=holdout)
     ids = (*plan.agent_ids, *(f"{agent} (other half)" for agent in plan.agent_ids))
     halved = replace(plan, trials=trials, agent_ids=ids, split=split, rounds=None, extensions=None, source=None)
-    return replace(result, plan=halved)
+    return replace(verdicts, plan=halved)
 
 
 def _assign_halves(plan: Plan, rng: np.random.Generator) -> Trials:

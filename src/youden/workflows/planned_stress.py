@@ -599,7 +599,7 @@ def _choose_base_agent(source: _Source, base_agent: str | None) -> tuple[int, st
 def _find_weakest_agent(base: Experiment) -> int:
     """Query a judge that costs nothing, and return the position of the last agent in the plain ranking."""
     run_experiment = make_experiment_runner(None, [base])
-    verdicts = run_experiment(base).result
+    verdicts = run_experiment(base).verdicts
     rates = TrialsByItem.from_verdicts(verdicts).false_positives.estimate_rates()
     abilities_by_ranking = compute_abilities(verdicts, rate=rates.rate, families={})  # "plain" does not use families
     return int(np.nanargmin(abilities_by_ranking["plain"]))

@@ -621,9 +621,8 @@ def add_quality_comparison(
 ) -> GateAnswers:
     """Add a comparison of agents by quality to the answers that a gate uses to compare them by ability.
 
-    Quality is estimated from the labels and from the abilities of the run, so that agents without labels can be compared,
-    too. The digest of the result covers the labels, so that the file of earlier analyses (the ledger) counts a comparison by new
-    labels as a new analysis.
+    Quality is estimated from labels and abilities, so that agents without labels can also be compared. The digest of the result
+    depends on the labels, because a comparison by new labels counts as a new interim analysis.
 
     gate_answers : answers of the run
     folder : folder of the run
