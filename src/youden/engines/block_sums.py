@@ -119,7 +119,7 @@ def _sum_by_pair(rates: Rates, selected: Bools, values: Floats | None = None) ->
 
 
 def _count_compared_pairs(rates: Rates) -> int:
-    """Count the pairs of agents that were compared on each item, and return the sum over items.
+    """Count the compared pairs of agents on each item, and return the sum over items.
 
     Two agents were compared on an item if at least one of their paired trials on the item has an answer. The order of the two
     agents does not matter: (a, b) and (b, a) are one pair.
@@ -192,7 +192,9 @@ class ChunkSums:
 
 
 def compute_symmetric_scores(trials: TrialsByItem) -> Scores:
-    """Compute the symmetric training scores of a run. To save time, the other sums of `ChunkSums` are not computed.
+    """Compute the symmetric training scores of a run.
+
+    The other sums of `ChunkSums` are not computed, to save time.
 
     Returns one score, TPR − FPR, per observed training cell (agent, item), from trials with the agent in either position.
     """

@@ -283,7 +283,9 @@ class _WorkerGroup(Generic[T]):
                 )
 
     async def _stop_workers(self, tasks: Sequence[asyncio.Task[Any]], seconds: float) -> None:
-        """Signal the workers to stop, wait until they have stopped or the time is over, and end the processes of all actors.
+        """Stop the workers, and end the processes of all actors.
+
+        The workers get a signal, and have a limited time to stop.
 
         tasks : tasks that wait for the results of the workers
         seconds : time in which the workers can store the answers of calls in flight
@@ -351,9 +353,10 @@ def _connect_to_cluster(ray: Any) -> Iterator[None]:
 
 
 def _start_connection(ray: Any) -> None:
-    """Connect this process to the Ray cluster at RAY_ADDRESS; if this variable is not set, start a cluster on this machine.
+    """Connect this process to the Ray cluster at RAY_ADDRESS.
 
-    Ray's reports of its usage are turned off, unless RAY_USAGE_STATS_ENABLED is set. Only errors are logged.
+    If this variable is not set, a cluster is started on this machine. Ray's reports of its usage are turned off, unless
+    RAY_USAGE_STATS_ENABLED is set. Only errors are logged.
 
     ray : the package `ray`
 

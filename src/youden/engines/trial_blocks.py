@@ -416,7 +416,7 @@ class TrialsByItem:
             yield chunk if is_usable.all() else chunk.where(is_usable)
 
     def iter_rates(self, *, with_follow_ups: bool = False) -> Iterator[RateChunk]:
-        """Compute the true- and false-positive rates of all pairs of agents, one chunk of items after another.
+        """Compute the true- and false-positive rates of all pairs of agents, in chunks of items.
 
         The second item of an independent trial is not used. Therefore, the field `detail` of the rates is None.
 
@@ -470,10 +470,10 @@ class TrialsByItem:
         return Finding("alarm", message, agents=agents, facts=facts)
 
     def _compute_chunk_bounds(self, trial_kinds: Sequence[str]) -> Iterator[tuple[int, int]]:
-        """Group the items into chunks of limited size, and yield the start and the stop position of each chunk.
+        """Group the items into chunks of limited size, and yield the bounds of each chunk.
 
-        A chunk consists of one or more whole partitions, even if a single one exceeds the maximum size. A partition holds all
-        trials on some consecutive items.
+        Bounds are the positions of the first item and of the item after the last one. A chunk consists of one or more whole
+        partitions, even if a single one exceeds the maximum size. A partition holds all trials on some consecutive items.
 
         trial_kinds : kinds of trials that will be read, of "paired", "independent" and "follow-up"
         """
@@ -520,7 +520,9 @@ class TrialsByItem:
         return RateChunk(start, rates, training_rates=training_rates)
 
     def _read_paired(self, start: int, stop: int, *, with_follow_ups: bool) -> Columns:
-        """Read the paired trials on the items `start` to `stop` − 1 as columns. Item `start` has the number 0.
+        """Read the paired trials on the items `start` to `stop` − 1 as columns.
+
+        The items are numbered from 0.
 
         with_follow_ups : whether to append the follow-ups on these items
         """
@@ -554,7 +556,9 @@ class TrialsByItem:
         return replace(split, train=split.train[:, items], holdout=split.holdout[:, items])
 
     def _compute_tpr(self, paired: Columns, items: slice, *, has_repeated_pairs: bool) -> Rates:
-        """Compute the true-positive rate of each ordered pair of agents on each item. False-positive rates are NaN.
+        """Compute the true-positive rate of each ordered pair of agents on each item.
+
+        False-positive rates are NaN in the result.
 
         paired : columns of the paired trials on these items (result of `_read_trials`); 0 is the first of these items
         items : positions of these items in the run
@@ -618,7 +622,7 @@ class TrialsByItem:
         return replace(verdicts.rates(), detail=None)
 
     def _add_independent(self, columns: Mapping[str, NDArray[Any]]) -> None:
-        """Add the independent trials of a chunk of rows to the sums from which false-positive rates are estimated.
+        """Add the independent trials of a chunk to the sums for false-positive rates.
 
         Probes are independent trials of unusually similar responses, which would bias the false-positive rates. They are added
         only to `yes_counts`, which serves to find agents with too many false positives.
@@ -672,10 +676,11 @@ class TrialsByItem:
             )
 
     def _get_extension_columns(self, columns: Mapping[str, NDArray[Any]], is_selected: Bools) -> _ExtensionColumns:
-        """Return the step of each selected trial, whether it is in a complete block, and for which of its agents it counts.
+        """Return the columns by which independent trials of an extended plan are grouped.
 
-        Steps are the first plan (0) and its extensions (1, 2, …). Trials of a plan that was never extended have step 0, are in
-        complete blocks, and count for both agents.
+        They are the step, whether the trial is in a complete block, and for which of its agents it counts. Steps are the first
+        plan (0) and its extensions (1, 2, …). Trials of a plan that was never extended have step 0, are in complete blocks, and
+        count for both agents.
 
         columns : array (n_rows,) by name of the column. Only an extended plan needs "first", "second", "role", "step",
             "weight_first" and "weight_second".
@@ -700,7 +705,9 @@ class TrialsByItem:
         )
 
     def _make_record_dtype(self, trial_kind: str) -> np.dtype[Any]:
-        """Return the NumPy type of the records in a partition: a structured type with one field per value of a trial.
+        """Return the NumPy type of the records in a partition.
+
+        It is a structured type with one field per value of a trial.
 
         trial_kind : which trials the partition contains: "paired"; "follow-up" (additional paired trials that serve only to flag
             groups of agents); "independent"; or "self" (comparisons of two responses of one agent)
@@ -804,7 +811,9 @@ class TrialsByItem:
         return file.stat().st_size // bytes_per_trial
 
     def _read_trials(self, trial_kind: str, start: int, stop: int) -> Columns:
-        """Read trials of one kind on the items `start` to `stop` − 1 as columns, with items numbered from 0.
+        """Read trials of one kind on the items `start` to `stop` − 1 as columns.
+
+        The items are numbered from 0.
 
         trial_kind : "paired", "independent", "follow-up" or "self"
         start : position of the first item, which must be the first one of a partition
@@ -903,10 +912,11 @@ def open_trials_by_item(rows: Rows, plan: Plan, directory: Path, *, votes: bool 
 
 
 def select_paired_answers(rates: Rates) -> PairChunk:
-    """Return the mean answer of each ordered pair of agents on each item. Pairs with a held-out response are left out.
+    """Return the mean answer of each ordered pair of agents on each item.
 
-    The value of a pair on an item is its true-positive rate (TPR, the mean of its answers). If each pair has its own
-    false-positive rate (FPR), the value is TPR − FPR. The weight is the number of answered paired trials.
+    Pairs with a held-out response are left out. The value of a pair on an item is its true-positive rate (TPR, the mean of its
+    answers). If each pair has its own false-positive rate (FPR), the value is TPR − FPR. The weight is the number of answered
+    paired trials.
     """
     is_training_cell = rates.split.train
     first_in_training = is_training_cell[rates.first, rates.item]

@@ -59,7 +59,10 @@ class ItemInfluence(NamedTuple):
     share: Floats
 
     def to_matrices(self, items: slice, n_agents: int) -> ItemMatrices:
-        """Return two matrices for consecutive items: their influence on each ability, and their shares of each agent's trials.
+        """Return the influence of consecutive items and their shares of trials as two matrices.
+
+        For each agent (row) and item (column), they contain the influence of the item on the ability of the agent, and the
+        fraction of the agent's trials that are on the item.
 
         items : positions of the items, from `items.start` to before `items.stop`, without a step
         n_agents : number of rows of the matrices
@@ -78,7 +81,7 @@ class ItemInfluence(NamedTuple):
 
     @classmethod
     def from_fit(cls, fit: TrialFit | TrialMeans) -> ItemInfluence:
-        """Collect the influence of each item on the ability of each agent that has a trial on it.
+        """Collect the influence of each item on the abilities of agents with trials on it.
 
         The influence of an item is its contribution to the estimation error of the ability, in units of ability. Only the direct
         influence is collected, by the agent's own trials; the effects of the other agents are taken as known. The share of an
@@ -468,7 +471,7 @@ def _count_trials_in_blocks(trials: TrialsByItem) -> _BlockCounts | None:
 
 
 def find_components(trials: TrialsByItem) -> Ids:
-    """Divide the agents into components. The abilities of two agents can be compared only if both are in one component.
+    """Divide the agents into components within which abilities can be compared.
 
     Two agents are in the same component if answered trials on common items connect them, directly or through others.
 
@@ -517,7 +520,9 @@ def agent_differences(abilities: Abilities) -> Differences:
 
 
 def select_best_agents(abilities: Abilities, differences: Differences) -> Choice | None:
-    """Select the best agents, and bound their regret (ability of the best agent minus ability of the selected one).
+    """Select the best agents, and bound their regret.
+
+    The regret is the ability of the best agent minus that of the selected one.
 
     Parameters
     ----------
@@ -569,7 +574,9 @@ def summarize_choice(abilities: Abilities, agent_ids: Sequence[str], *, differen
 
 
 def describe_selection(selection: Choice, ability: Floats, agent_ids: Sequence[str]) -> ChoiceFacts:
-    """Describe a selection of the best agents by the ids of the agents instead of their positions.
+    """Describe a selection of the best agents by their ids.
+
+    A `Choice` contains their positions instead.
 
     selection : selected agents with their regret bound and the probabilities of being the best
     ability : float array (n_agents,), abilities of all agents
@@ -600,11 +607,11 @@ def describe_selection(selection: Choice, ability: Floats, agent_ids: Sequence[s
 
 
 def summarize_rates(abilities: Abilities, agent_ids: Sequence[str]) -> RateFacts | None:
-    """List the false-positive rates of the agents, highest first, and compute their share in the variance of abilities.
+    """List the false-positive rates of the agents, highest first.
 
-    The rates are estimated from independent trials, which show responses to different items. The result also has the number of
-    further independent calls that would halve the standard errors of the rates. The share and this number are None in two cases:
-    the variances of the abilities are unknown, or no rate adds to them.
+    The rates are estimated from independent trials, which show responses to different items. The result also has the share of the
+    rates in the variance of abilities, and the number of further independent calls that would halve the standard errors of the
+    rates. Both are None if the variances of the abilities are unknown, or if no rate adds to them.
 
     Returns None if no agent has an independent trial.
     """

@@ -130,7 +130,7 @@ def describe_alternative_ranking(name: AlternativeRanking, facts: AlternativeRan
 def _describe_leader_change(
     name: AlternativeRanking, plain: Differences, alternative: Differences, agent_ids: Sequence[str]
 ) -> tuple[str, tuple[str, ...]]:
-    """Describe why the leader of the plain ranking is in a worse position in an alternative ranking.
+    """Describe why the leader of the plain ranking does worse in an alternative ranking.
 
     Its position is worse in two cases. First, other agents are better than the leader, and this is unlikely to be due to
     chance (`_is_fall_notable`). Second, the leader is significantly better than all other agents in the plain ranking, but not
@@ -388,10 +388,10 @@ class PairedAnswers(NamedTuple):
 
     @classmethod
     def from_trials(cls, trials: TrialsByItem, totals: PairTotals | None = None) -> PairedAnswers:
-        """Sum the answers to the paired trials of a run for each pair of agents, with and without follow-up trials.
+        """Sum the answers to the paired trials of a run for each pair of agents.
 
-        A paired trial shows the judge responses of two agents to the same item. Follow-up trials are additional paired trials
-        of agents that agree often, and are used only to find agents that copy from each other.
+        A paired trial shows the judge responses of two agents to the same item. Follow-up trials are additional paired trials of
+        agents that agree often. They serve only to find agents that copy from each other, so sums with and without them are computed.
 
         Parameters
         ----------
@@ -498,12 +498,13 @@ def _weight_groups_as_one_partner(group: Ids) -> PartnerWeights:
 
 
 def reweight_abilities(answers: PairedAnswers, abilities: Abilities, partners: PartnerWeights) -> Abilities:
-    """Estimate abilities as if the comparisons with some partners had more weight. A partner is the other agent of a comparison.
+    """Estimate abilities as if comparisons with some partners had more weight.
 
-    The additive model is fitted to all answers twice, with weighted and with equally weighted partners. The two fits give the
-    abilities t_i(weighted) and t_i(equal) of agent i. The new ability of the agent is θ_i + t_i(weighted) − t_i(equal). Its
-    standard error is se(t_i(weighted)) · se(θ_i) / se(t_i(equal)): the ratio accounts for the estimator of θ_i, which may be more
-    precise than the fits. The correlations between abilities are taken from the weighted fit.
+    A partner is the other agent of a comparison. The additive model is fitted to all answers twice, with weighted and with
+    equally weighted partners. The two fits give the abilities t_i(weighted) and t_i(equal) of agent i. The new ability of the
+    agent is θ_i + t_i(weighted) − t_i(equal). Its standard error is se(t_i(weighted)) · se(θ_i) / se(t_i(equal)): the ratio
+    accounts for the estimator of θ_i, which may be more precise than the fits. The correlations between abilities are taken from
+    the weighted fit.
 
     answers : answers of the run, from which `abilities` were estimated
     abilities : abilities θ_i with equally weighted partners, by any estimator

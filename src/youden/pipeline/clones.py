@@ -168,7 +168,9 @@ def _choose_clone_threshold(similarity: Floats) -> float:
 
 
 def _make_clone_finding(ids: tuple[str, ...], *, n_agents: int, share: float | None = None) -> Finding:
-    """Make the finding for a cluster of clones, which are agents that give the same responses, except for some words.
+    """Make the finding for a cluster of clones.
+
+    Clones are agents that give the same responses, except for some words.
 
     ids : agents of the cluster
     n_agents : number of agents of the pool. If they are few, good agents may also agree, so the remedy is to read the responses

@@ -90,7 +90,9 @@ def fit_run(
 
 
 def check_fit(folder: RunFolder) -> None:
-    """Check that the ranking of a run, if it has one, was computed from its present plan and all its answers.
+    """Check that the ranking of a run was computed from its present plan and answers.
+
+    A run without a ranking passes the check.
 
     Parameters
     ----------

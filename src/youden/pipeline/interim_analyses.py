@@ -144,10 +144,10 @@ def analyse_rounds(
 
 
 def _average_pilot_answers(trials: TrialsByItem) -> float:
-    """Compute the mean answer to the paired trials of the pilot, which is the first round of a search.
+    """Compute the mean answer to the paired trials of the pilot.
 
-    The step of a trial in a block is the number of its round, so it is 0 in the pilot. Trials outside blocks have the block
-    number −1 and are left out.
+    The pilot is the first round of a search. The step of a trial in a block is the number of its round, so it is 0 in the pilot.
+    Trials outside blocks have the block number −1 and are left out.
     """
     n_answers, total = 0, 0.0
     for chunk in trials.iter_answered():
@@ -200,7 +200,7 @@ class _RoundSummary(NamedTuple):
 
 
 def _summarize_rounds(trials: TrialsByItem) -> _RoundSummary:
-    """Count the paired trials of each round of a search, and find the agents that each round sampled.
+    """Count the paired trials of each round of a search, and find the sampled agents.
 
     The search consists of the trials in blocks. The `step` of such a trial is the number of its round, from 0. In later rounds, a
     block compares some agents, the sampled ones, with a common partner. Its trials count for the sampled agents only.
@@ -298,7 +298,7 @@ def _run_analysis(
 
 
 def _accumulate_bias(last: InterimAnalysis, is_active: Bools) -> Floats:
-    """Add the selection bias of one more round to the cumulative bias of the agents that the round sampled.
+    """Add the selection bias of a further round to the cumulative bias of the sampled agents.
 
     A search samples agents again because their estimates are high, so these estimates are too high on average. Each
     sampled agent gets the mean expected bias of all sampled agents.

@@ -397,7 +397,7 @@ def read_payments_of_run(config: RunConfig, judge: JudgeConfig, plan: Plan) -> R
 
 
 def _read_saved_payments(config: RunConfig) -> RunPayments:
-    """Return the payments that a run's folder records, which the cost account of its present path may lack.
+    """Return the payments that a run's folder records.
 
     These are the payments in verdicts.parquet, or those in the cost account that config.yaml names, whichever are larger.
     config.yaml names another account than the present one if the folder was renamed or copied. Payments that cannot be read are

@@ -62,7 +62,7 @@ def _make_answer_columns(mean_vote: Floats, jury_reason: Codes) -> dict[str, NDA
 
 
 def iter_averaged_chunks(iter_chunks: Rows) -> Iterator[Mapping[str, NDArray[Any]]]:
-    """Yield the trials of a run in chunks, in which the answer of a jury is the mean of its judges' votes.
+    """Yield the trials of a run in chunks, with mean votes as the answers of a jury.
 
     A jury consists of several judges that answer the same trials. A vote is the answer of one of them. The answer to a trial
     is missing if the vote of any judge is missing. Chunks of a run with a single judge are yielded unchanged.
@@ -81,10 +81,10 @@ def iter_averaged_chunks(iter_chunks: Rows) -> Iterator[Mapping[str, NDArray[Any
 
 
 def _with_variance_between_judges(abilities: Abilities, trials: TrialsByItem) -> Abilities:
-    """Add the variance between judges to the covariance of abilities, so that intervals also cover other judges of this kind.
+    """Add the variance between judges to the covariance of abilities.
 
-    The abilities stay the same. The degrees of freedom of the intervals are computed again, because the number of judges
-    limits how well the new variances are known.
+    The intervals then also cover other judges of this kind. The abilities stay the same. The degrees of freedom of the intervals
+    are computed again, because the number of judges limits how well the new variances are known.
 
     trials : trials of the run, with the vote of each judge of a jury
 
@@ -107,7 +107,9 @@ def _with_variance_between_judges(abilities: Abilities, trials: TrialsByItem) ->
 
 
 def with_judge_variance(abilities: Abilities, trials: TrialsByItem) -> Abilities:
-    """Add the variance between a jury's votes to the covariance of abilities, if the target of their intervals requires it.
+    """Add the variance of a jury's votes to the covariance of abilities.
+
+    The target of the intervals determines the variance:
 
     - Target "items-and-judges": the variance between judges is added.
     - Target "these-items": the variance of the votes on the same trial is added, because the judges may answer the trial
@@ -166,7 +168,7 @@ def _compute_centred_covariance(std_error: Floats) -> Floats:
 
 
 def _estimate_answer_variance(trials: TrialsByItem) -> Floats | None:
-    """Estimate how much a jury's answer to a trial would vary if its judges answered the trial again.
+    """Estimate how much a jury's answer would vary if the trial were answered again.
 
     The answer is the mean vote of the judges. Its variance is estimated from the differences between the votes on one trial,
     and averaged over the trials of each agent. If some judges always give higher votes than others, the estimate is too large.
@@ -232,7 +234,7 @@ def _make_jury_finding(votes: Floats) -> Finding:
 
 
 def describe_judge_spread(judges: JudgeSpread) -> str:
-    """Describe in a few sentences how much the judges of the same trials differ, and whether they can rank the agents.
+    """Describe how much judges of the same trials differ, and whether they can rank the agents.
 
     The text states the effective number of judges, which is the number of independent judges with the same information. It
     also compares the standard deviation (SD) between judges with that between agents.
@@ -407,7 +409,7 @@ def _measure_spread(
 def _average_by_agent(
     iter_votes: Callable[[], Iterable[tuple[PairChunk, Floats]]], combine: Callable[[Floats], Floats], n_agents: int
 ) -> TrialMeans:
-    """Combine the votes on each trial into one number, and average these numbers over the trials of each agent.
+    """Combine the votes on each trial into one number, and average these numbers by agent.
 
     For example, if the votes are combined by their mean, an average is the mean answer of the agent over trials and judges. The
     covariance of the averages is for a larger population of items, from which those of the trials are a sample.

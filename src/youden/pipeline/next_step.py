@@ -122,7 +122,10 @@ def format_next_step(folder: RunFolder, facts: RunFacts, *, usd_per_call: float 
 
 
 def _format_next_search(folder: RunFolder, plan: Plan) -> str:
-    """Format the advice on how to continue a search; it depends on the reason for which the search stopped."""
+    """Format the advice on how to continue a search that has stopped.
+
+    The advice depends on the reason for which it stopped.
+    """
     command = folder.format_command()
     stop_note = " ".join(plan.notes)  # contains the reason
     if STOP_MESSAGES["near enough"] in stop_note:
@@ -138,9 +141,10 @@ def _format_next_search(folder: RunFolder, plan: Plan) -> str:
 
 
 def _format_balance(folder: RunFolder, division: CallDivision, *, usd_per_call: float | None) -> str:
-    """Format how many more calls would make the fraction of independent trials optimal, with the expected half-width.
+    """Format how many more calls would make the fraction of independent trials optimal.
 
-    The text is for a run whose intervals are wide mainly because of the errors of the false-positive rates.
+    The intervals of the run are wide mainly because of the errors of the false-positive rates. The text also has the half-width
+    that is expected after these calls.
 
     division : division of further calls between paired and independent trials
     usd_per_call : price of a call in USD; the text has no price if it is None or 0
@@ -161,9 +165,10 @@ def _format_balance(folder: RunFolder, division: CallDivision, *, usd_per_call: 
 
 
 def _format_separation(folder: RunFolder, plan: Plan, pair: Sequence[str], *, usd_per_call: float | None) -> str:
-    """Format how many more calls or items would make two agents significantly different, with price and command.
+    """Format how many more calls or items would make two agents significantly different.
 
-    In large pools, the command has a focus: the new trials then measure only the two agents.
+    The text has the price and the command. In large pools, the command has a focus: the new trials then measure only the two
+    agents.
 
     plan : plan of the run
     pair : ids of the two agents
@@ -213,7 +218,7 @@ class _NeededData(NamedTuple):
 
 
 def _forecast_needed_data(folder: RunFolder, plan: Plan, pair: Sequence[str]) -> _NeededData | None:
-    """Forecast how many blocks or items must be added to a run to make the difference of two agents significant.
+    """Forecast the blocks or items that make the difference of two agents significant.
 
     A block is a set of trials of one item, with two trials of each agent. The difference counts as significant if the
     half-width of its interval is below the difference divided by `_SELECTION_FACTOR`, because the two agents were selected from
@@ -258,10 +263,10 @@ def _forecast_data_by_scaling(variance_ratio: float, plan: Plan) -> _NeededData:
 
 
 def _read_ability_difference(folder: RunFolder, pair: Sequence[str]) -> tuple[float, float]:
-    """Read the difference between the abilities of two agents from the ranking of a run, and its squared half-width.
+    """Read the difference between the abilities of two agents, and its squared half-width.
 
-    The half-width is that of a confidence interval. The squared half-width of the difference is the sum of the squared
-    half-widths of both abilities.
+    They are read from the ranking of the run. The half-width is that of a confidence interval. The squared half-width of the
+    difference is the sum of the squared half-widths of both abilities.
 
     folder : folder of the run
     pair : ids of the two agents

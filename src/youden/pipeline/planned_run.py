@@ -91,7 +91,7 @@ def draw_run_plan(config: RunConfig, unwritten: Pool | None = None) -> Plan:
 
 
 def find_run_plan(config: RunConfig, folder: RunFolder, pools: Sequence[Pool] | None = None) -> RunPlan:
-    """Read the plan of a run from its folder and update it to the config, or draw a new plan if there is none.
+    """Read the plan of a run and update it to the config, or draw a new plan.
 
     Extensions of the config that the stored plan lacks are added. Extensions add agents, items, repeats or calls to a judged run.
 
@@ -175,7 +175,7 @@ def _add_missing_steps(config: RunConfig, folder: RunFolder, stored_plan: Plan, 
 
 
 def _with_stopping_options(plan: Plan, config: RunConfig) -> Plan:
-    """Replace the options of a plan in rounds that decide when its rounds stop by those of the config.
+    """Replace the options that decide when the rounds of a plan stop by those of the config.
 
     A run in rounds, such as a search for the best agents, can thus be continued to a new goal. Any other plan is unchanged.
     """
@@ -309,10 +309,10 @@ _PLANNED_CAP_FRACTION = 0.9
 
 
 def _estimate_affordable_calls(config: RunConfig, pool: Pool, design: str, options: Mapping[str, Json]) -> int | None:
-    """Estimate how many calls the cost cap pays for, up to the number of calls of the dense design.
+    """Estimate how many calls the cost cap pays for.
 
-    The price of a call is estimated from a plan of the default size. Returns None without a cost cap, without a known price above
-    0, or if the cap pays for no call.
+    The result is at most the number of calls of the dense design. The price of a call is estimated from a plan of the default
+    size. Returns None without a cost cap, without a known price above 0, or if the cap pays for no call.
     """
     judge = load_judge_of_run(config)
     if not config.max_cost or not judge.makes_calls:
@@ -413,9 +413,10 @@ def _without_options(options: Mapping[str, Any], removed_names: Collection[str])
 
 
 def _iter_planning_keys(config: RunConfig, plan: Plan) -> Iterator[tuple[str, object, object]]:
-    """Yield each config key that decides which trials are planned, with its value in the plan and in the config.
+    """Yield the config keys on which planned trials depend, with their values.
 
-    A plan that selects trials of another run (`trials_from`) depends on fewer keys, because the other run determines its design.
+    Each key has its value in the plan and its value in the config. A plan that selects trials of another run (`trials_from`)
+    depends on fewer keys, because the other run determines its design.
     """
     yield "trials_from", "trials_from" in plan.options, config.trials_from is not None
     if not _takes_more_trials(config, plan):
@@ -427,7 +428,7 @@ def _iter_planning_keys(config: RunConfig, plan: Plan) -> Iterator[tuple[str, ob
 
 
 def _iter_design_keys(config: RunConfig, plan: Plan) -> Iterator[tuple[str, object, object]]:
-    """Yield each config key that decides how a design plans trials, with its value in the plan and in the config.
+    """Yield the config keys that decide how a design plans trials, with their values.
 
     The caller compares both values to decide whether a stored plan can be reused.
 
@@ -454,10 +455,10 @@ def _iter_design_keys(config: RunConfig, plan: Plan) -> Iterator[tuple[str, obje
 
 
 def _get_requested_design(config: RunConfig, plan: Plan) -> str:
-    """Return the name of the design that the config requests, to compare it with the design of a stored plan.
+    """Return the name of the design that the config requests.
 
-    For a pool of one or two agents, the design "cyclic" makes a plan of self-trials, which has another design name. If the
-    stored plan is such a plan, this name is returned in place of "cyclic".
+    It is compared with the design of a stored plan. For a pool of one or two agents, the design "cyclic" makes a plan of
+    self-trials, which has another design name. If the stored plan is such a plan, this name is returned in place of "cyclic".
 
     plan : stored plan
     """
@@ -540,7 +541,9 @@ def check_same_run(folder: RunFolder, run_plan: RunPlan, judge: JudgeConfig) -> 
 
 
 def _check_same_judge(folder: RunFolder, judge: JudgeConfig) -> None:
-    """Check that the given judge made the answers in a run folder, so that answers of two judges are never mixed.
+    """Check that the given judge made the answers in a run folder.
+
+    Answers of two judges must not be mixed.
 
     folder : folder of a run with complete answers
     judge : judge of the present config
@@ -601,7 +604,7 @@ def _has_readable_pool(folder: RunFolder) -> bool:
 
 
 def _suggest_search(config: RunConfig, folder: RunFolder, stored_plan: Plan) -> str:
-    """Suggest the command that continues a run with the search for the best agents that the config asks for.
+    """Suggest the command that continues a run with a search for the best agents.
 
     stored_plan : plan in the folder
 
@@ -624,7 +627,9 @@ def _suggest_search(config: RunConfig, folder: RunFolder, stored_plan: Plan) -> 
 
 
 def _suggest_extension(config: RunConfig, folder: RunFolder, stored_plan: Plan, pool: Pool) -> str:
-    """Suggest the command that extends a run whose pool has more agents, items or repeats (further responses).
+    """Suggest the command that extends a run to a larger pool.
+
+    The pool may have more agents, items or repeats (further responses).
 
     stored_plan : plan in the folder
     pool : present pool of the config
@@ -656,7 +661,9 @@ def _suggest_extension(config: RunConfig, folder: RunFolder, stored_plan: Plan, 
 
 
 def _find_original_pool(stored_plan: Plan, pool: Pool) -> Pool | None:
-    """Find the pool for which a run was first planned, as a part of its present pool.
+    """Find the pool for which a run was first planned.
+
+    It is a part of the present pool.
 
     stored_plan : plan of the run
     pool : present pool, which may have more agents, items or responses
@@ -717,7 +724,7 @@ def _make_mismatch_error(folder: RunFolder, content: str, *, remedy: str = "") -
 
 
 def is_same_judge(recorded: Mapping[str, Json], judge: JudgeConfig) -> bool:
-    """Return whether a judge is the one that gave the answers in a run folder, as far as the folder records it.
+    """Return whether a judge gave the answers in a run folder, as far as the folder records it.
 
     The result is True for a judge that replays recorded answers, because these can come from any judge.
 

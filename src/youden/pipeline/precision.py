@@ -86,9 +86,10 @@ def estimate_variance_components(verdicts: Verdicts) -> AgentVariances:
 
 
 def _compute_block_influence(verdicts: Verdicts, mean_answer: Floats) -> InfluenceTable:
-    """Compute the influence of each item on each ability: the item's contribution to the estimation error of the ability.
+    """Compute the influence of each item on each ability.
 
-    Only answered trials of blocks count. A block has two trials of each agent on one item.
+    An influence is the item's contribution to the estimation error of the ability. Only answered trials of blocks count. A block
+    has two trials of each agent on one item.
 
     mean_answer : float array (n_agents,), mean answer of each agent, before false-positive rates are subtracted
     """
@@ -238,9 +239,9 @@ class PrecisionForecast:
         self.source = OWN_ANSWERS if components else f"{self.domains}, by {kind} answers; this run has no answers yet"
 
     def _set_half_widths(self, plan: Plan, components: AgentVariances | None, kind: AnswerKind) -> None:
-        """Forecast the half-width of the intervals for half, one and two times the plan's trials, and set `half_width`.
+        """Set `half_width`, the forecasts of the half-width of the intervals.
 
-        A multiple is left out if the items do not allow so many trials.
+        They are for half, one and two times the plan's trials. A multiple is left out if the items do not allow so many trials.
 
         components : variance components of the agents from the run's own answers; None to use reference data
         kind : kind of the judge's answers, which selects the reference data
@@ -262,7 +263,7 @@ class PrecisionForecast:
                 self.half_width[multiple] = widen_half_widths(reference_range)
 
     def _forecast_rate_share(self, plan: Plan, kind: AnswerKind) -> float | None:
-        """Forecast the fraction of the variance of an ability that is due to the false-positive rates of the agents.
+        """Forecast the share of the false-positive rates in the variance of an ability.
 
         The rates are assumed to be `ASSUMED_FPR`. The other variance components are taken from the reference data.
 
@@ -424,7 +425,9 @@ class _ForecastCases(NamedTuple):
 
 
 def _list_forecast_cases(components: AgentVariances | None, kind: AnswerKind) -> _ForecastCases:
-    """List the variance components that give narrow, usual and wide intervals, for a forecast of the number of trials.
+    """List variance components that give narrow, usual and wide intervals.
+
+    They are used to forecast the number of trials.
 
     components : variance components of the agents from the run's own answers; None to use reference data
     kind : kind of the judge's answers, which selects the reference data
@@ -645,7 +648,7 @@ def format_forecast(forecast: PrecisionForecast, *, usd_per_call: float | None =
 def _compare_allocations(
     regret_by_multiple: dict[float, RegretByAllocation], bound: RegretByAllocation
 ) -> Iterator[str]:
-    """Yield two notes on the regret to expect: if all agents are sampled equally, and if a search samples the best more often.
+    """Yield a note on the regret with equal sampling, and one on the regret with a search.
 
     The regret is the ability of the best agent minus that of the selected one. The regret bound is its upper confidence bound.
     Both are stated in comparisons of 100: a regret of 0.04 is 4 of 100 comparisons.
@@ -731,9 +734,10 @@ def format_cost(n_calls: float, usd_per_call: float | None) -> str:
 
 
 def _format_trials_needed(forecast: PrecisionForecast, half_width: float, usd_per_call: float | None) -> str:
-    """Format how many trials per agent and calls give the requested half-width, and their cost, as a sentence.
+    """Format how many trials and calls give the requested half-width, with their cost.
 
-    If no number of trials on these items is enough, the sentence states how many items are needed, if that is known.
+    The result is a sentence. If no number of trials on these items is enough, the sentence states how many items are needed, if
+    that is known.
 
     forecast : forecast of a plan that requests the half-width
     half_width : requested half-width
@@ -748,10 +752,10 @@ def _format_trials_needed(forecast: PrecisionForecast, half_width: float, usd_pe
 
 
 def _format_trials_and_calls(forecast: PrecisionForecast, needed: TrialsNeeded, usd_per_call: float | None) -> str:
-    """Format the range of the trials and calls that give a half-width, with their cost, as the end of a sentence.
+    """Format the range of the trials and calls that give a half-width, with their cost.
 
-    If the half-width may not be reached on these items, the text has only the smallest numbers. If the forecast is from the
-    run's own answers, the text has one number instead of a range.
+    The result is the end of a sentence. If the half-width may not be reached on these items, the text has only the smallest
+    numbers. If the forecast is from the run's own answers, the text has one number instead of a range.
 
     forecast : forecast of the plan, which converts trials per agent into calls
     needed : trials per agent that give the half-width

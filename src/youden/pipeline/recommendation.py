@@ -55,7 +55,7 @@ class JudgeRates(NamedTuple):
 
 
 def measure_judge_rates(trials: TrialsByItem) -> JudgeRates:
-    """Compute the true-positive rate, the false-positive rate and J = TPR − FPR of a judge from the answers of a run.
+    """Compute the true-positive rate, the false-positive rate and J = TPR − FPR of a judge.
 
     The TPR is the mean answer to paired trials, which show two responses to one item. The FPR is the mean answer to independent
     trials, which show responses to two different items. Trials of held-out cells (agent, item), probes and follow-ups do not
@@ -70,9 +70,10 @@ def measure_judge_rates(trials: TrialsByItem) -> JudgeRates:
 
 
 def measure_judge_from_differences(chunks: Iterable[RateChunk], *, n_items: int) -> JudgeRates:
-    """Compute Youden's J of the judge of an imported run, in which only the differences D = TPR − FPR are known.
+    """Compute Youden's J of the judge of an imported run.
 
-    J is the mean of D over all pairs of agents and items, weighted by numbers of trials.
+    Only the differences D = TPR − FPR are known in such a run. J is the mean of D over all pairs of agents and items, weighted by
+    numbers of trials.
 
     chunks : differences by pair of agents and item, in chunks of items
     n_items : number of items of the run
@@ -89,9 +90,10 @@ def measure_judge_from_differences(chunks: Iterable[RateChunk], *, n_items: int)
 
 
 def assess_signal(rates: JudgeRates | None, abilities: Abilities | JudgeSpread) -> JudgeSignalFacts:
-    """Test whether the answers of a judge can rank agents, and return the result as the facts of `fit.json`.
+    """Test whether the answers of a judge can rank agents.
 
-    Two conditions are tested: Youden's J = TPR − FPR is above 0, and the abilities are not all equal.
+    The result is stored in `fit.json`. Two conditions are tested: Youden's J = TPR − FPR is above 0, and the abilities are not
+    all equal.
 
     rates : TPR, FPR and J of the judge; None if it was asked for preferences, which have no rates
     abilities : abilities with their covariance
@@ -257,26 +259,27 @@ def _with_caution(recommendation: Recommendation, caution: str) -> Recommendatio
 
     caution : clause that states the reason, for example `FAILED_CALIBRATION`
     """
-    # the text consists of the names of the agents, the reasons for caution with a remedy, if there are any, and the rest
+    # the text consists of the names of the agents, the reasons for caution with a remedy, if there are any, and the remainder
     names = _format_names(recommendation.form, recommendation.agents)
     if recommendation.form == "none" or not recommendation.text.startswith(names):
         return recommendation
 
-    rest = recommendation.text.removeprefix(names)
+    remainder = recommendation.text.removeprefix(names)
     new_caution = f"{caution}{CAUTION_REMEDY}"
     if recommendation.caution:
-        rest = rest.removeprefix(f", {recommendation.caution}")
+        remainder = remainder.removeprefix(f", {recommendation.caution}")
         earlier_reasons = recommendation.caution.removesuffix(CAUTION_REMEDY)
         new_caution = f"{earlier_reasons}, and {new_caution}"
-    return replace(recommendation, text=f"{names}, {new_caution}{rest}", caution=new_caution)
+    return replace(recommendation, text=f"{names}, {new_caution}{remainder}", caution=new_caution)
 
 
 def recommend_from_abilities(
     choice: ChoiceFacts | None, signal: JudgeSignalFacts, abilities: Abilities, *, warnings: Sequence[Finding] = ()
 ) -> Recommendation:
-    """Decide from the abilities of a run which agents it recommends: the selected ones, all candidates, or none.
+    """Decide from the abilities of a run which agents to recommend.
 
-    The attribute `decided_by` states what the abilities measure: "agreement" of the agents, or "preference" of the judge.
+    These are the selected agents, all candidates, or none. The attribute `decided_by` states what the abilities measure:
+    "agreement" of the agents, or "preference" of the judge.
 
     choice : selection of the best agents; None if some agents cannot be compared
     signal : tests whether the judge discriminates (Youden's J is above 0), and whether the abilities differ
@@ -307,9 +310,10 @@ _SELF_TRIALS_REMEDY_FOR_ONE = (
 
 
 def _recommend_no_agent_for_self_trials(signal: JudgeSignalFacts, *, n_agents: int) -> Recommendation:
-    """Make the recommendation of a run of self-trials: it names no agent, and states the reason and a remedy.
+    """Make the recommendation of a run of self-trials, which names no agent.
 
-    A self-trial compares two responses of the same agent, so it does not show which agent is better.
+    It states the reason and a remedy. A self-trial compares two responses of the same agent, so it does not show which agent is
+    better.
 
     signal : mean answer to self-trials of one item (TPR) and of two items (FPR)
     n_agents : number of agents of the run
@@ -326,7 +330,9 @@ def _recommend_no_agent_for_self_trials(signal: JudgeSignalFacts, *, n_agents: i
 
 
 def recommend_across_judges(results: Sequence[Verdicts], judge_spread: JudgeSpread) -> Recommendation:
-    """Recommend agents by the mean abilities over several judges, with the variance between judges in their intervals.
+    """Recommend agents by their mean abilities over several judges.
+
+    The intervals contain the variance between judges.
 
     Parameters
     ----------

@@ -32,7 +32,9 @@ _PER_TRIAL = ("answer", "hard_answer", "missing_reason", "request_hash", "tokens
 def reuse_saved_answers(
     judge_plan: Callable[[Plan], Verdicts], folder: RunFolder, store: str, judge: JudgeConfig
 ) -> Callable[[Plan], Verdicts]:
-    """Wrap a function that judges plans, so that it reuses answers that are in the run's folder but not in the store.
+    """Wrap a function that judges plans, so that it reuses answers in the run's folder.
+
+    Only answers that are not in the store are reused from the folder.
 
     judge_plan : function that returns the verdicts of a plan, from the store if possible, otherwise by requests
     folder : folder of the run
@@ -218,10 +220,10 @@ def _find_lost_rows(path: str, saved: Verdicts) -> dict[str, int]:
 def _combine_answers(
     plan: Plan, saved: Verdicts, saved_row: Positions, new: Verdicts | None, *, store: str
 ) -> Verdicts:
-    """Combine saved and new answers into the verdicts of a plan, with a warning that the raw texts of saved ones are lost.
+    """Combine saved and new answers into the verdicts of a plan.
 
-    Names of models are taken from saved and from new answers. Settings of the judge and other warnings are taken from the new
-    answers, or from the saved ones if there are no new ones.
+    A warning states that the raw texts of saved answers are lost. Names of models are taken from saved and from new answers.
+    Settings of the judge and other warnings are taken from the new answers, or from the saved ones if there are no new ones.
 
     saved : verdicts in the run's folder
     saved_row : int64 array (n_trials,), row of `saved` with the answer to each trial; −1 for a trial with a new answer
@@ -247,7 +249,9 @@ def _combine_answers(
 
 
 def _combine_trial_columns(saved: Verdicts, saved_row: Positions, new: Verdicts | None) -> dict[str, Any]:
-    """Combine saved and new answers into one set of columns, such as answers and costs, with one value per trial.
+    """Combine saved and new answers into one array per column.
+
+    The columns have answers, costs and other values of single trials.
 
     saved : answers that the run folder holds
     saved_row : int64 array (n_trials,), row of `saved` with the answer to each trial; −1 for a trial with a new answer

@@ -35,7 +35,7 @@ _SCHEMA = pa.schema([pa.field("request_hash", pa.binary(KEY_BYTES), nullable=Fal
 
 
 def write_missing_hashes(folder: RunFolder, plan: Plan, judge: JudgeConfig, *, log: Callable[[str], None]) -> None:
-    """Write a file with the request hash of each trial of a plan, for each judge that has no valid file yet.
+    """Write the request hashes of a plan to a file, for each judge without a valid file.
 
     Judges that make no calls have no requests, so they need no file. Nothing is written for plans of fewer than `MIN_TRIALS`
     trials, or for plans with rounds or follow-ups, because they may still change.
@@ -77,10 +77,11 @@ def _has_valid_hash_file(folder: RunFolder, questions: Questions, plan: Plan, lo
 
 
 def get_hash_reader(folder: RunFolder) -> KeySource:
-    """Return a function that yields the row and the request hash of each trial of a plan, for the requests to a judge.
+    """Return a function that yields the request hash of each trial of a plan.
 
-    A request hash is the key of an answer in a store. The function takes the questions to the judge and the plan. It reads the
-    hashes from a file in the run folder. If there is no valid file, it computes them from the requests, which takes longer.
+    It also yields the row of the trial. A request hash is the key of an answer in a store. The function takes the questions to
+    the judge and the plan. It reads the hashes from a file in the run folder. If there is no valid file, it computes them from
+    the requests, which takes longer.
     """
 
     def read_or_compute(questions: Questions, plan: Plan, *, start: int = 0) -> Iterator[RowKey]:
@@ -185,10 +186,10 @@ class HashFile:
             yield [text[i : i + n_digits] for i in range(0, len(text), n_digits)]
 
     def iter_row_groups(self, start: int = 0) -> Iterator[pa.Array]:
-        """Yield the request hashes from row `start` on, one array of fixed-size binary values per row group of the file.
+        """Yield the request hashes from row `start` on, one array per row group of the file.
 
-        A row group is a part of a Parquet file that is read at once. Row groups that end before row `start` are not read.
-        Raises RunFolderError if the file is damaged.
+        The values of an array are binary and of fixed size. A row group is a part of a Parquet file that is read at once. Row
+        groups that end before row `start` are not read. Raises RunFolderError if the file is damaged.
         """
         n_to_skip = start
         try:

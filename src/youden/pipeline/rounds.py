@@ -102,9 +102,9 @@ def _make_last_round(plan: Plan, reason: RoundStop, detail: str = "") -> NextRou
 def _find_needed_blocks(
     components: AgentVariances, requested: float, current: float, plan: Plan, *, n_items: int
 ) -> int | None:
-    """Find the number of blocks (trials of one item, two per agent) that give the intervals the requested half-width.
+    """Find the number of blocks that give the intervals the requested half-width.
 
-    If no number is sufficient on these items, there are three cases:
+    A block consists of trials of one item, two per agent. If no number is sufficient on these items, there are three cases:
 
     - The plan has few blocks, so that the variance components are uncertain: returns twice their number.
     - The requested half-width is almost possible: returns the number of blocks for a slightly larger half-width.
@@ -307,10 +307,11 @@ def _count_independent_trials(plan: Plan, n_paired: int, *, n_sampled: int) -> i
 
 
 def _draw_independent_trials(plan: Plan, next_round: NextRound) -> Trials:
-    """Draw the independent trials (comparisons of responses to different items) for the agents that a round samples.
+    """Draw the independent trials of a round for the agents that it samples.
 
-    A round that samples only some agents compares them with random agents; these trials count for the sampled agents only. The
-    result is empty for a plan with matched independent trials, which are drawn together with the paired trials.
+    Independent trials compare responses to different items. A round that samples only some agents compares them with random
+    agents; these trials count for the sampled agents only. The result is empty for a plan with matched independent trials, which
+    are drawn together with the paired trials.
     """
     if plan.independent == "matched":
         return Trials.concat([])

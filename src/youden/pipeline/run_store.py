@@ -83,7 +83,7 @@ def _is_same_store(first_config: RunConfig, second_config: RunConfig) -> bool:
 
 
 def _check_no_answers_lost(config: RunConfig, plan: Plan, judge: JudgeConfig) -> None:
-    """Check that the store in `config` has all answers to a plan that are in the store that the run used before.
+    """Check that the store of a run has all answers that the run's previous store has.
 
     A damaged previous store, or one of another version, is ignored. If the previous store cannot be reached, a warning is logged.
 
@@ -135,7 +135,7 @@ def _make_lost_answers_error(n_missing: int, folder: Path, previous_name: str, n
 
 
 def _count_missing_answers(config: RunConfig, previous_location: str, plan: Plan, judge: JudgeConfig) -> int:
-    """Count the answers of a judge to a plan that only the run's previous store has, and not the store in `config`.
+    """Count the answers of a judge that only the run's previous store has.
 
     previous_location : path or URL of the store that the run used before
     """

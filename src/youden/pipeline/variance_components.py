@@ -36,7 +36,9 @@ MIN_DIFFERENCES = 10
 
 
 def build_variance_table(variance: VarianceFacts) -> Table:
-    """Build a table with one line per source of variance, such as the items, the calls and the judge.
+    """Build a table with one row per source of variance.
+
+    Sources are, for example, the items, the calls and the judge.
 
     Parameters
     ----------
@@ -173,10 +175,10 @@ def decompose_variance(verdicts: Verdicts, run: str, judges: JudgeSpread | None 
 
 
 def _estimate_repeat_variances(verdicts: Verdicts) -> tuple[float | None, float | None]:
-    """Estimate the variance of a judge's answer to the same two texts, in the same order and in the other order.
+    """Estimate the variance of a judge's answer to the same two texts.
 
-    A variance is half the mean square of the differences between two answers. It is None for fewer than `MIN_DIFFERENCES`
-    differences.
+    One variance is for texts in the same order, and one for texts in the other order. A variance is half the mean square of the
+    differences between two answers. It is None for fewer than `MIN_DIFFERENCES` differences.
     """
     plan = verdicts.plan
     is_paired = (plan.trial_type == PAIRED) & verdicts.answered
@@ -288,10 +290,11 @@ PART_OF_CALLS = "of these"
 
 
 def _list_judge_components(components: VarianceComponents, verdicts: Verdicts) -> list[ComponentFacts]:
-    """List the variance of the judge's answers to the same two texts, in the same order and in the other order.
+    """List the variance components of a judge's answers to the same two texts.
 
-    Both are part of the variance of the calls. They are marked as not in the intervals (`in_interval` is False), so that a sum
-    over the components in the intervals does not count them twice.
+    One is for texts in the same order, and one for texts in the other order. Both are part of the variance of the calls. They are
+    marked as not in the intervals (`in_interval` is False), so that a sum over the components in the intervals does not count
+    them twice.
 
     components : variance components of the run, with the factor from the variance of an answer to that of an ability
     verdicts : answers of the run
@@ -320,13 +323,15 @@ def _describe_response_measure(verdicts: Verdicts) -> str:
     """Describe how to measure the variance between an agent's responses to one item."""
     if verdicts.plan.trials.first_repeat is None:
         return "`youden extend repeats RUN POOL`, with more responses: logs with epochs, `youden generate --repeats 2`"
-    return f"it is part of the calls, because no response was shown twice: `youden extend calls RUN {len(verdicts.plan)}`"
+    return (
+        f"it is part of the calls, because no response was shown twice: `youden extend calls RUN {len(verdicts.plan)}`"
+    )
 
 
 def _list_outside_components(
     components: VarianceComponents, judges: JudgeSpread | None, n_agents: int
 ) -> list[ComponentFacts]:
-    """List the variances of an ability that come from the choice of the judge and from the choice of the agents of the pool.
+    """List the variances of an ability due to the choice of the judge and of the pool.
 
     The intervals include neither of them, because they take the judge and the pool as given.
 
@@ -362,7 +367,7 @@ def _compute_width_ratio(new_variance: float, variance: float) -> float:
 def _summarize_components(
     interval_components: Sequence[ComponentFacts], error_variance: float, judges: JudgeSpread | None, *, n_items: int
 ) -> str:
-    """State in one sentence which component of the variance is the largest, and how more data would narrow the intervals.
+    """State which component of the variance is the largest, and what would narrow the intervals.
 
     If the variance between judges is larger than that between agents, the sentence states that instead.
 
@@ -434,7 +439,7 @@ def _format_component(component: ComponentFacts, total: float) -> list[str]:
 
 
 def _format_share(component: ComponentFacts, total: float) -> str:
-    """Format the share of a source in the variance from which the intervals of the abilities are computed.
+    """Format the share of a source in the variance that the intervals contain.
 
     The text is a percentage, such as "35%". It is in parentheses, such as "(12%)", for a source that is part of the calls,
     because the row of the calls contains it. It is "not in it" for any other source that the intervals do not include.

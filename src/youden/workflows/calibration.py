@@ -278,7 +278,9 @@ def _make_bill(experiment: Experiment, result: ExperimentResult) -> Bill:
 
 
 def _compute_mean_cost(judge: JudgeConfig, completions: Sequence[Completion]) -> float:
-    """Compute the mean cost of a judge's calls in USD, from the prices of the judge and the number of tokens of each call.
+    """Compute the mean cost of a judge's calls in USD.
+
+    A cost is the number of tokens of a call times the prices of the judge.
 
     Returns NaN if there are no calls, or if a price is unknown.
     """

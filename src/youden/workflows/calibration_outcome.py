@@ -168,10 +168,10 @@ def _compute_flip_rate(hard: Floats, originals: Ids, repeats: Positions) -> Prop
 
 
 def _compare_longer_first(trials: CalibrationTrials, answer: Floats, reversed_rows: Positions) -> Metric:
-    """Compute how much higher the yes rate is if the longer text comes first, with a 95% interval.
+    """Compute how much the yes rate rises if the longer text comes first.
 
-    Each pair of texts was judged in both orders. Pairs of texts of equal length, and pairs without an answer in one of
-    the orders, are left out.
+    The result has a 95% interval. Each pair of texts was judged in both orders. Pairs of texts of equal length, and pairs without
+    an answer in one of the orders, are left out.
 
     answer : float array (n_trials,), answers to all trials: 0 or 1, NaN if missing
     reversed_rows : int array, rows of the trials that repeat another trial in the opposite order
@@ -198,10 +198,11 @@ def _compare_longer_first(trials: CalibrationTrials, answer: Floats, reversed_ro
 
 
 def _count_open_paths(trials: CalibrationTrials, answer: Floats) -> OpenPaths:
-    """Count the triples of texts on which the judge contradicts itself: a ~ b and b ~ c, but not a ~ c (an open path).
+    """Count the triples of texts on which the answers of the judge are not transitive.
 
-    a ~ b means that, by the answer of the judge, a and b have the same source. For each triple, a paired trial of the run
-    compares a with b. Two trials of the kind "triple" compare a and b with the third text c.
+    The answers on a triple form an open path if a ~ b and b ~ c, but not a ~ c. a ~ b means that, by the answer of the judge, a
+    and b have the same source. For each triple, a paired trial of the run compares a with b. Two trials of the kind "triple"
+    compare a and b with the third text c.
 
     answer : float array (n_trials,), answers to all trials: 0 or 1, NaN if missing
     """
@@ -361,10 +362,11 @@ def decide(measures: Measures, *, n_calls: int) -> CalibrationDecision:
 
 
 def _list_criteria(measures: Measures) -> list[_Criterion]:
-    """List the criteria that a judge must meet: bounds for J = TPR − FPR and for four proportions of answers.
+    """List the criteria that a judge must meet.
 
-    Each criterion has a function `estimate_at`, which predicts the interval of the measure after more calls. For example,
-    `estimate_at(2.0)` is the estimate with the interval that twice as many calls would give, if all proportions stay the same.
+    They are bounds for J = TPR − FPR and for four proportions of answers. Each criterion has a function `estimate_at`, which
+    predicts the interval of the measure after more calls. For example, `estimate_at(2.0)` is the estimate with the interval that
+    twice as many calls would give, if all proportions stay the same.
     """
 
     def estimate_j(calls_factor: float) -> Metric:

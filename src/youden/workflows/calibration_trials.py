@@ -203,10 +203,10 @@ def _split_in_two(rows: Positions) -> tuple[Positions, Positions]:
 
 
 def _split_independent(plan: Plan, added: Positions, rng: np.random.Generator) -> tuple[Positions, Positions]:
-    """Split the independent trials of a plan at random into candidates for the kinds "independent" and "balanced".
+    """Split independent trials at random into candidates for two kinds of calibration trials.
 
-    A calibration later draws trials of the kind "independent" at random from their candidates. It selects trials of the kind
-    "balanced" by the lengths of their texts.
+    The kinds are "independent" and "balanced". A calibration later draws trials of the kind "independent" at random from their
+    candidates. It selects trials of the kind "balanced" by the lengths of their texts.
 
     plan : plan of the run; its probes are left out
     added : int array, rows of independent trials that the calibration has added to the plan
@@ -232,7 +232,9 @@ def _add_independent(plan: Plan, rng: np.random.Generator) -> Plan:
 
 
 def _drop_repeated_pairs(plan: Plan, rows: Positions) -> Positions:
-    """Keep only the first of several comparisons of the same two agents on the same item, in either order.
+    """Remove repeated comparisons of the same two agents on the same item.
+
+    The first comparison is kept. The order of the two agents does not matter.
 
     rows : int array, rows of paired trials
 
@@ -246,7 +248,9 @@ def _drop_repeated_pairs(plan: Plan, rows: Positions) -> Positions:
 
 
 def _draw_triples(paired: Trials, plan: Plan, n_triples: int, rng: np.random.Generator) -> tuple[Trials, Positions]:
-    """Extend paired trials to triples: compare both texts of a trial with the text of a third agent on the same item.
+    """Extend paired trials to triples of texts on the same item.
+
+    Both texts of a trial are compared with the text of a third agent.
 
     paired : paired trials to extend; a trial is skipped if no third agent has a response to its item
     plan : plan of the run
@@ -264,7 +268,7 @@ def _draw_triples(paired: Trials, plan: Plan, n_triples: int, rng: np.random.Gen
 
 
 def _compare_with_third(paired: Trials, third: Ids) -> Trials:
-    """Make the trials that compare both texts of each paired trial with the text of a third agent.
+    """Compare both texts of each paired trial with the text of a third agent.
 
     With the trial (a, b), the trials (b, c) and (c, a) show whether the answers of a judge are transitive. Each of the texts
     a, b and c comes first in one of the three trials.
@@ -293,10 +297,10 @@ def _compare_with_third(paired: Trials, third: Ids) -> Trials:
 
 
 def _draw_third_agents(paired: Trials, plan: Plan, rng: np.random.Generator) -> Ids:
-    """Draw a third agent for each paired trial, with a response to the item of the trial.
+    """Draw a third agent for each paired trial.
 
-    The comparisons of the third agent with both agents of the trial should be new. Agents with few such comparisons in the plan
-    of the run are therefore preferred.
+    The agent must have a response to the item of the trial. The comparisons of the third agent with both agents of the trial
+    should be new. Agents with few such comparisons in the plan of the run are therefore preferred.
 
     Returns an int32 array (n_trials,), −1 if no third agent has a response.
     """
@@ -317,7 +321,9 @@ def _draw_third_agents(paired: Trials, plan: Plan, rng: np.random.Generator) -> 
 
 
 def _count_planned_comparisons(paired: Trials, plan: Plan) -> Floats:
-    """Count how many comparisons of each agent with the two agents of a trial, on the item of the trial, are in a plan.
+    """Count the planned comparisons of each agent with the two agents of a trial.
+
+    Only comparisons on the item of the trial count.
 
     Returns a float array (n_trials, n_agents), with values from 0 to 2.
     """
@@ -363,7 +369,7 @@ def _find_originals(kind: Codes, triple_originals: Positions) -> Ids:
 def _sort_by_length_ratio(
     plan: Plan, rows: Positions, length: Floats, *, min_length: float, largest_first: bool
 ) -> Positions:
-    """Sort trials of a plan by how different the lengths of their two texts are, and return their rows.
+    """Sort trials by the ratio of the lengths of their two texts.
 
     plan : plan of the run
     rows : int array, rows of the trials to sort
@@ -388,9 +394,9 @@ def _sort_by_length_ratio(
 def _draw_planted(
     pool: Pool, is_long: Bools, n_wanted: Mapping[Kind, int], rng: np.random.Generator
 ) -> dict[Kind, Trials]:
-    """Draw paired trials that compare a random response with a text for which the correct answer of a judge is known.
+    """Draw paired trials for which the correct answer of a judge is known.
 
-    The second text depends on the kind of the trial:
+    A random response is compared with a second text on the same item. The second text depends on the kind of the trial:
 
     - "identical": the response itself;
     - "clone": the sentences of the response in another order, by a new agent at position `pool.n_agents`;

@@ -104,7 +104,7 @@ def plan_experiment(
 
 
 def _find_new_requests(plan: Plan, judge: JudgeConfig, known_hashes: set[str]) -> Positions:
-    """Find the trials with new requests, and add the hashes of these requests to `known_hashes`.
+    """Find the trials with new requests, and add the hashes of the requests to `known_hashes`.
 
     A request is new if its hash is not in `known_hashes`, and if no earlier trial of the plan has the same request.
 

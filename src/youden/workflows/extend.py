@@ -139,7 +139,9 @@ def plan_extension(
 
 
 def _plan_first_step(config: RunConfig, request: ExtensionRequest) -> PlannedExtension | str:
-    """Plan the first step of an extension, or continue at the step at which an earlier command stopped.
+    """Plan the first step of an extension.
+
+    If an earlier command began the extension and stopped, its last step is planned again.
 
     Returns the reason as a sentence if a search needs no further calls.
     """
@@ -158,9 +160,10 @@ def _with_recorded_cap(planned: PlannedExtension, *, max_cost: float | None, pai
 
 
 def _read_extended_pools(config: RunConfig, step: ExtensionStep) -> list[Pool]:
-    """Read the initial pool of a run and the pool after each extension, including one that is not in the config yet.
+    """Read the initial pool of a run and the pool after each extension.
 
-    Warnings about the pool that the new extension adds are logged, for example about items that it leaves out.
+    The last pool is the one after a new extension, which is not in the config yet. Warnings about the pool that the new extension
+    adds are logged, for example about items that it leaves out.
 
     config : config of the run before the extension
     step : the new extension
@@ -200,7 +203,9 @@ def _convert_budget_to_calls(folder: RunFolder, budget: CallBudget) -> int:
 def _plan_search_round(
     config: RunConfig, request: ExtensionRequest, *, n_before: int, n_spent: int
 ) -> PlannedExtension | str:
-    """Plan the next round of a search for the best agents, or return a sentence on why the search ends.
+    """Plan the next round of a search for the best agents.
+
+    If the search ends, the reason is returned as a sentence instead.
 
     config : config of the run, with the earlier rounds among its extensions
     request : options of the search
@@ -220,10 +225,11 @@ def _plan_search_round(
 
 
 def _plan_single_step(config: RunConfig, request: ExtensionRequest, *, n_before: int) -> PlannedExtension:
-    """Plan an extension that is not a search for the best agents. Such an extension has one step.
+    """Plan an extension that is not a search for the best agents.
 
-    If the user requests a half-width of the intervals, the number of calls is computed from it. New agents have no intervals yet.
-    For them, a step with the default number of calls is planned first, and the number is computed from its expected half-width.
+    Such an extension has one step. If the user requests a half-width of the intervals, the number of calls is computed from it.
+    New agents have no intervals yet. For them, a step with the default number of calls is planned first, and the number is
+    computed from its expected half-width.
 
     config : config of the run
     request : what to add: agents, items, responses or calls, or a half-width that the intervals must reach
@@ -332,10 +338,11 @@ def extend_run(planned: PlannedExtension, options: JudgingOptions | None = None)
 
 
 def _extend_by_step(planned: PlannedExtension, options: JudgingOptions | None) -> RunFit:
-    """Query the judge on the trials of one step of an extension, record the step in config.yaml, and fit the extended run.
+    """Judge the trials of one step of an extension, and fit the extended run.
 
-    Before the first request, config.yaml records that the extension is unfinished. This record is removed again if the first
-    step fails before any answer is stored. Raises the errors of `judge_run`.
+    Before the first request, config.yaml records that the extension is unfinished. When all trials are judged, config.yaml
+    records the step. If the first step fails before any answer is stored, the first record is removed. Raises the errors of
+    `judge_run`.
     """
     run = planned.run
     # `judge_run` writes `run.config`, with the judge and the store of this command
@@ -345,7 +352,7 @@ def _extend_by_step(planned: PlannedExtension, options: JudgingOptions | None) -
     except YoudenError as error:
         if _has_just_begun(planned, error):
             with suppress(OSError):
-                finish_extension(run.folder)  # discards the record, so nothing is left of the extension
+                finish_extension(run.folder)  # removes the record, so nothing is left of the extension
         raise
 
     recorded = _record_command(config_in_folder, planned)
@@ -355,7 +362,7 @@ def _extend_by_step(planned: PlannedExtension, options: JudgingOptions | None) -
 
 
 def _has_just_begun(planned: PlannedExtension, error: YoudenError) -> bool:
-    """Return whether an extension failed at its start: in its first step, before any answer was stored.
+    """Return whether an extension failed in its first step, before any answer was stored.
 
     Returns False if an earlier process began the step, or if another process uses the run.
 

@@ -101,10 +101,11 @@ def plan_search_round(config: RunConfig, request: ExtensionRequest, *, number: i
 def _allocate_by_regret(
     ranked: Abilities, pairwise: Differences, *, top: int, max_regret: float
 ) -> tuple[Bools, int] | None:
-    """Decide which agents of a search need further trials, and how many, until the regret bound is small enough.
+    """Decide which agents of a search need further trials, and how many.
 
-    The regret of a selection is the ability of the best agent minus the ability of the selected agent. The regret bound is its
-    upper confidence bound. All interim analyses of a search share one type I error rate alpha, so each spends only a fraction.
+    The search continues until the regret bound is small enough. The regret of a selection is the ability of the best agent minus
+    the ability of the selected agent. The regret bound is its upper confidence bound. All interim analyses of a search share one
+    type I error rate alpha, so each spends only a fraction.
 
     ranked : abilities. If the run was planned as a search from the beginning, they include its interim analyses so far.
     pairwise : differences of these abilities

@@ -127,7 +127,7 @@ def calls_for_joining(
 
 
 def _make_width_error(components: AgentVariances, width: float, *, fraction: float, plan: Plan) -> ConfigError:
-    """Make the error for a half-width of the intervals that cannot be reached on the present items.
+    """Make the error for a half-width that cannot be reached on the items of a run.
 
     The message also states how many items would be enough, if there is such a number.
 
@@ -149,7 +149,7 @@ def _make_width_error(components: AgentVariances, width: float, *, fraction: flo
 
 
 def expected_half_width(run: PlannedRun, n_trials: float) -> float | None:
-    """Estimate the half-width of the agents' 95% intervals if each agent had a given number of paired trials.
+    """Estimate the half-width of 95% intervals for a given number of trials per agent.
 
     n_trials : paired trials per agent
 

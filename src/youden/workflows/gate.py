@@ -179,10 +179,11 @@ class Gate:
 
     @property
     def required(self) -> RequiredCalls | None:
-        """Additional calls that decide the comparisons of all agents in `focus`, with their cost; None if `focus` is empty.
+        """Additional calls that decide the comparisons of all agents in `focus`, with their cost.
 
-        The number follows from the comparison that needs the most calls. The requirement of this comparison covers all agents if
-        the run cannot be extended. Otherwise, it covers two agents, so it is multiplied by half the number of agents in `focus`.
+        They are None if `focus` is empty. The number follows from the comparison that needs the most calls. The requirement of
+        this comparison covers all agents if the run cannot be extended. Otherwise, it covers two agents, so it is multiplied by
+        half the number of agents in `focus`.
         """
         requirements = [row.required for row in self._decidable if row.required]
         largest = max(requirements, key=lambda requirement: requirement.calls or 0, default=None)
@@ -214,9 +215,10 @@ class GateAnalysis:
 
 
 def _resolve_target(folder: RunFolder, target: Target | None, labels: LabelledAnswers | None) -> Target:
-    """Return the population of items to which the conclusions of a gate (a non-inferiority test against a baseline) refer.
+    """Return the population of items to which the conclusions of a gate refer.
 
-    A comparison by quality or by preferences always refers to "items-like-these": more items of the same kind.
+    A gate is a non-inferiority test of agents against a baseline. A comparison by quality or by preferences always refers to
+    "items-like-these": more items of the same kind.
 
     target : population that the user set. Default: "these-items" if the run was fitted for it, otherwise "items-like-these"
     labels : labels from which quality is estimated; None to compare abilities
@@ -431,7 +433,7 @@ def _limit_to_net_win_rates(row: GateResult) -> GateResult:
 
 
 def _withdraw_unsupported_outcome(comparison: GateResult, facts: RunFacts) -> GateResult:
-    """Change the outcome of a comparison to "undecided" if the answers of the judge do not support another outcome.
+    """Change the outcome of a comparison to "undecided" if the answers do not support it.
 
     There are three reasons:
     - the judge states preferences, and its position bias is too large or unknown;
@@ -620,9 +622,10 @@ def _compute_required_calls(
     usd: float | None,
     n_independent: int,
 ) -> RequiredCalls:
-    """Compute how many more calls the next analysis needs for a decision. If no number is enough, compute the number of items.
+    """Compute how many more calls the next analysis needs for a decision.
 
-    A number is enough if the conditional power, the probability of a decision, is at least `_CONDITIONAL_POWER`.
+    If no number of calls is enough, the number of items is computed instead. A number is enough if the conditional power, the
+    probability of a decision, is at least `_CONDITIONAL_POWER`.
 
     forecast : present difference of the two agents, with its variance after each of several numbers of additional calls
     n_items : number of items of the run
@@ -653,9 +656,10 @@ def _compute_required_calls(
 
 
 def _compute_required_items(forecast: DifferenceForecast, *, n_items: int, margin: float, alpha: float) -> int | None:
-    """Compute approximately how many items the next analysis needs for a decision, if all comparisons on them are made.
+    """Compute approximately how many items the next analysis needs for a decision.
 
-    `_compute_required_calls` describes the parameters. Returns None if no number of items up to 10⁶ (`_ITEM_GRID`) is enough.
+    All comparisons on these items are assumed to be made. `_compute_required_calls` describes the parameters. Returns None if no
+    number of items up to 10⁶ (`_ITEM_GRID`) is enough.
     """
     # ratio of each variance component after all comparisons on the present items to now; 1 if all of them have been made
     min_agent_item_factor = float(min(forecast.remaining.agent_item, default=1.0))

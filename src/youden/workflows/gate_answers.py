@@ -170,7 +170,10 @@ def read_answers(folder: RunFolder, *, target: Target = "items-like-these") -> G
 
 
 def _read_judged_answers(folder: RunFolder, target: Target) -> GateAnswers:
-    """Read the answers of a judge to the trials of a run; `target` is the population for which the intervals hold."""
+    """Read the answers of a judge to the trials of a run.
+
+    The intervals hold for the population `target` of items and judges.
+    """
     folder.check_judged()
     check_fit(folder)
     plan = folder.read_plan()
@@ -230,9 +233,9 @@ def _is_extendable(plan: Plan) -> bool:
 def make_forecaster(
     verdicts: Verdicts, abilities: Abilities | None, *, target: Target = "items-like-these"
 ) -> Forecaster:
-    """Return a function that estimates the difference of two agents and forecasts its variance after more calls.
+    """Return a function that forecasts the difference of two agents after more calls.
 
-    The estimate is the same as in the ranking of the run. It is computed
+    It estimates the difference, and forecasts its variance. The estimate is the same as in the ranking of the run. It is computed
 
     - by the additive model if `abilities` is None,
     - from the self-consistency of the agents if each trial compares two responses of one agent,
@@ -596,7 +599,9 @@ def _count_blocks_or_trials(plan: Plan) -> tuple[int, int]:
 
 
 def _count_calls_to_add(plan: Plan, n_added: Positions) -> Positions:
-    """Count the calls, paired and independent, that are needed to extend a plan by a number of blocks of two agents.
+    """Count the calls that extend a plan by a number of blocks of two agents.
+
+    Paired and independent calls are counted together.
 
     n_added : int array (n,), numbers of added blocks; numbers of added paired trials if the plan has no blocks
 
@@ -610,7 +615,7 @@ def _count_calls_to_add(plan: Plan, n_added: Positions) -> Positions:
 
 
 def compute_trial_influence(answers: ChunkSource, *, n_agents: int, n_items: int) -> tuple[InfluenceTable, ...]:
-    """Fit the additive model to the answers of trials, and compute the influence of each item on each ability.
+    """Compute the influence of each item on abilities that are fitted to the answers of trials.
 
     The model predicts an answer by the sum of the effects of both agents and of the item.
 
@@ -647,7 +652,7 @@ def _collect_influence(chunks: Iterator[InfluenceChunk], ability: Floats, weight
 
 
 def compute_cell_influence(scores: Scores, model: ClippedLinear) -> tuple[InfluenceTable, ...]:
-    """Compute the influence of each item on abilities that were fitted to the scores of agents on items.
+    """Compute the influence of each item on abilities that were fitted to scores.
 
     The influence of an item on an ability is the amount by which the residual of the agent on this item changes the ability.
     The sum of the squared influences of all items is the variance of the ability.

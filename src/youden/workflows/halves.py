@@ -98,7 +98,7 @@ def run_aa_test(verdicts: Verdicts, *, n_splits: int = 20, seed: int = 0) -> Hal
 
 
 def _compare_halves(halved: Verdicts, n_agents: int) -> list[tuple[bool, bool]]:
-    """Test the two halves of each agent for a difference in ability, although their true abilities are equal.
+    """Test whether the two halves of each agent differ, although their true abilities are equal.
 
     halved : answers of a run in which each agent is split into two: positions 0 to n_agents − 1 are the first halves, and the
         following n_agents positions are the second halves in the same order
@@ -136,10 +136,11 @@ def _count_repeats(trials: Trials) -> int:
 
 
 def split_into_halves(verdicts: Verdicts, rng: np.random.Generator) -> Verdicts:
-    """Split each agent into two agents with a random half of its responses each, so that their true abilities are equal.
+    """Split each agent into two agents with a random half of its responses each.
 
-    The responses of each cell (one agent on one item) are split as evenly as possible. Trials lose their blocks: the two halves
-    of an agent differ in their items and partners, so that plain means of blocks would be biased.
+    The true abilities of the two halves are equal. The responses of each cell (one agent on one item) are split as evenly as
+    possible. Trials lose their blocks: the two halves of an agent differ in their items and partners, so that plain means of
+    blocks would be biased.
 
     verdicts : answers of a run whose agents have several responses per item
     rng : source of the random halves
@@ -159,7 +160,7 @@ def split_into_halves(verdicts: Verdicts, rng: np.random.Generator) -> Verdicts:
 
 
 def _assign_halves(plan: Plan, rng: np.random.Generator) -> Trials:
-    """Assign each response of a plan to one of two random halves of its agent, and number the halves as agents.
+    """Assign each response of a plan at random to one of the two halves of its agent.
 
     rng : source of the random halves
 
@@ -187,7 +188,10 @@ def _assign_halves(plan: Plan, rng: np.random.Generator) -> Trials:
 
 
 def _draw_halves(shape: tuple[int, int, int], rng: np.random.Generator) -> Positions:
-    """Draw the half (0 or 1) of each response: int64 array of the shape (n_agents, n_items, n_repeats)."""
+    """Draw the half (0 or 1) of each response.
+
+    Returns an int64 array (n_agents, n_items, n_repeats).
+    """
     n_agents, n_items, _ = shape
 
     # Responses of an agent to an item are numbered in random order. Even numbers are in one half, and odd numbers in the other.

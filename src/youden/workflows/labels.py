@@ -159,7 +159,7 @@ def validate(folder: RunFolder, table: LabelTable) -> Validation:
 
 
 def _compute_differences(folder: RunFolder, agents: Sequence[str], *, target: Target) -> Differences:
-    """Compute the differences between the abilities of all pairs of some agents of a run, with their intervals.
+    """Compute the differences between the abilities of some agents of a run, with intervals.
 
     agents : ids of the agents
     target : population for which the intervals hold, such as more items like those of the run
@@ -231,7 +231,7 @@ def _compare_label(
 
 
 def _measure_agreement(compute_metric: _ComputeMetric, ability: Floats, label: Floats) -> Agreement:
-    """Compute a measure of agreement, such as a correlation, of the abilities of agents with their labels.
+    """Measure the agreement of abilities with labels, for example by a correlation.
 
     compute_metric : function of `ability` and `label` that returns the measure with its interval
     ability, label : float arrays (n_agents,), without NaN
@@ -255,10 +255,10 @@ def _to_agreement(metric: Metric) -> Agreement:
 def _find_disagreements(
     agents: Sequence[str], label: Floats, ability: Floats, *, ranks_by_label: RankRange, ranks_by_ability: RankRange
 ) -> list[Disagreement]:
-    """Find the agents whose rank by ability differs from their rank by label, the largest difference first.
+    """Find the agents whose rank by ability differs from their rank by label.
 
-    Agents with equal labels share a range of ranks. A disagreement is `explained` by sampling error if the two rank intervals
-    of the agent overlap.
+    The agent with the largest difference comes first. Agents with equal labels share a range of ranks. A disagreement is
+    `explained` by sampling error if the two rank intervals of the agent overlap.
 
     agents : ids of the agents
     label, ability : float array (n_agents,), mean label and ability of each agent
@@ -291,7 +291,9 @@ def _find_disagreements(
 
 
 def _build_label_matrix(table: LabelTable, column: int, agent_ids: Sequence[str], item_ids: Sequence[str]) -> Floats:
-    """Arrange the labels of one column of a table in a float array (n_agents, n_items), NaN for a cell without a label.
+    """Arrange the labels of one column of a table in an array with agents and items as axes.
+
+    Returns a float array (n_agents, n_items), NaN for a cell without a label.
 
     table : labels of agents on items
     column : position of the column among the label columns
@@ -373,7 +375,10 @@ def _compute_mean_labels(table: LabelTable, column: int) -> dict[str, float]:
 
 
 def _describe_coverage(table: LabelTable, ranking: Sequence[RankingRow], item_ids: Sequence[str]) -> list[str]:
-    """Describe how a table of labels and a run differ in their agents and items, one sentence per difference."""
+    """Describe how the agents and items of a table of labels differ from those of a run.
+
+    Each difference is one sentence.
+    """
     notes = _describe_labelled_agents(table, ranking)
     if table.left_out:
         columns = ", ".join(repr(name) for name in table.left_out)
@@ -408,7 +413,7 @@ def _describe_labelled_agents(table: LabelTable, ranking: Sequence[RankingRow]) 
 
 
 def _describe_labelled_items(table: LabelTable, agents: set[str], items: set[str]) -> list[str]:
-    """Describe labelled items that are not in the run, and whether agents are labelled on different items.
+    """Describe labelled items that are not in the run, and agents that are labelled on different items.
 
     table : labels of agents on items
     agents, items : ids of the run

@@ -129,7 +129,7 @@ def plan_step(
 
 
 def resume_extension(config: RunConfig, unfinished: UnfinishedExtension, request: ExtensionRequest) -> PlannedExtension:
-    """Plan the last step of an interrupted extension again, with the same trials, so that this command can finish it.
+    """Plan the last step of an interrupted extension again, with the same trials.
 
     A search for the best agents has one step per round. Any other extension has a single step. Nothing is written.
 

@@ -487,7 +487,9 @@ def plan_stress(
 def _read_source(
     source: Path, *, judge: str | None, calls: int | None, seed: int, store: str | None, default_store: str | None
 ) -> _Source:
-    """Read the plan and the agents to attack from a judged run, or make a plan if the folder is a pool.
+    """Read the plan and the agents that a stress test attacks from a folder.
+
+    The folder is a judged run with a plan, or a pool, for which a plan is made.
 
     source : folder of a pool or of a run
     judge : name or file of the judge; None for the judge of the run, or "lexical" for a pool
@@ -515,7 +517,9 @@ def _read_source(
 def _read_run_source(
     folder: RunFolder, *, judge: str | None, calls: int | None, store: str | None, default_store: str | None
 ) -> _Source:
-    """Read the plan of a judged run. If the stress test uses the judge of the run, also read the ranking.
+    """Read the plan of a judged run for a stress test.
+
+    The ranking of the run is also read if the stress test uses its judge.
 
     judge : name or file of the judge; None for the judge of the run
     calls : number of calls that the user set. The trials of a run are fixed, so any number is refused.
@@ -649,8 +653,8 @@ def check_cost(planned: PlannedStress) -> None:
     # a total is known only if the cost of each experiment is known
     base, *attacked = planned.experiments
     cost_by_attack = {experiment.name: experiment.usd_new or 0.0 for experiment in attacked}
-    cheapest_first = sorted(cost_by_attack, key=cost_by_attack.__getitem__)
-    costs = ", ".join(f"{name} ${cost_by_attack[name]:,.4f}" for name in cheapest_first)
+    cheapest_first = sorted(cost_by_attack.items(), key=lambda name_and_cost: name_and_cost[1])
+    costs = ", ".join(f"{name} ${cost:,.4f}" for name, cost in cheapest_first)
     raise ConfigError(
         f"The expected cost exceeds the cap: got about ${usd:,.4f} ({planned.n_new:,} new calls) with a cap of "
         f"${planned.max_cost:g}. The pool without an attack costs ${base.usd_new or 0.0:,.4f}; {costs}. No request was sent. "

@@ -191,7 +191,9 @@ def _to_paths(labels: str | PathLike[str] | Sequence[str | PathLike[str]]) -> li
 def _read_labels_of_frame(
     frame: pd.DataFrame, agent_ids: Sequence[str], *, label: str, scale: tuple[float, float] | None
 ) -> list[_Label]:
-    """Read labels from a data frame with one row per label and the columns agent, item and `label`.
+    """Read labels from a data frame with one row per label.
+
+    Its columns are agent, item and `label`.
 
     agent_ids : ids of the agents of the run
     label : column of the labels
@@ -204,10 +206,11 @@ def _read_labels_of_frame(
     an agent or an item is not an id, or [labels-value] if a label is not a number.
     """
     _check_label_columns(frame, label)
-    agents_and_items = [get_column_values(frame, name) for name in ("agent", "item")]
+    agents = get_column_values(frame, "agent")
+    items = get_column_values(frame, "item")
     values = frame[label].astype(object).where(frame[label].notna(), None)
     labels = []
-    for row_number, (agent, item, value) in enumerate(zip(*agents_and_items, values, strict=True), 1):
+    for row_number, (agent, item, value) in enumerate(zip(agents, items, values, strict=True), 1):
         if value is None:
             continue
         location = f"DataFrame, row {row_number}"
@@ -256,7 +259,9 @@ def _check_label_columns(frame: pd.DataFrame, label: str) -> None:
 
 
 def _find_label_column(table: LabelTable, label: str | None) -> str:
-    """Return the name of the label column to use: `label`, or the only label column if `label` is None.
+    """Return the name of the label column to use.
+
+    This is `label`, or the only label column if `label` is None.
 
     Raises ConfigError [quality-items] if the table has no items; [quality-column] if `label` is not a label column, or if it is
     None and the table has several label columns.
@@ -362,7 +367,7 @@ def _check_labels_fit_scale(values: Sequence[float], low: float, high: float) ->
 
 
 def _parse_scale(scale: tuple[float, float] | None) -> tuple[float, float]:
-    """Convert the scale of labels, as a user passes it, to the lowest and the highest possible label.
+    """Convert the scale of labels to the lowest and the highest possible label.
 
     scale : two numbers, or None for labels from 0 to 1
 
@@ -401,10 +406,10 @@ def fit_quality(folder: RunFolder, answers: LabelledAnswers) -> QualityEstimates
 
 
 def make_quality_rows(agent_ids: Sequence[str], answers: LabelledAnswers, fit: QualityEstimates) -> list[QualityRow]:
-    """Make the rows of quality.csv: one row per agent, sorted by descending quality, agents without an estimate last.
+    """Make the rows of quality.csv, one per agent, by descending quality.
 
-    Qualities and intervals of the rows have the scale of the labels. Agents with equal qualities share the best of their ranks.
-    They, and agents without an estimate, remain in the order of the ranking.
+    Agents without an estimate come last. Qualities and intervals have the scale of the labels. Agents with equal qualities have
+    the same rank, the best of theirs. Agents with equal qualities, and those without an estimate, keep the order of the ranking.
 
     agent_ids : ids of the agents in the order of the ranking
     answers : labelled responses, with the scale of the labels
@@ -619,7 +624,7 @@ def quality_difference(fit: QualityEstimates, a: int, b: int, *, level: float) -
 def add_quality_comparison(
     gate_answers: GateAnswers, folder: RunFolder, labelled: LabelledAnswers | None
 ) -> GateAnswers:
-    """Add a comparison of agents by quality to the answers that a gate uses to compare them by ability.
+    """Add a comparison by quality to the answers from which a gate compares agents by ability.
 
     Quality is estimated from labels and abilities, so that agents without labels can also be compared. The digest of the result
     depends on the labels, because a comparison by new labels counts as a new interim analysis.

@@ -209,7 +209,7 @@ def _evaluate_attack(
     *,
     baseline: _Baseline,
 ) -> AttackResult:
-    """Compare the results of an attacked pool with the results without the attack: ranks, findings and alarms.
+    """Compare the ranks, findings and alarms of an attacked pool with those without the attack.
 
     An attack adds (plants) agents. A finding is a problem of an agent's texts that `youden check` reports. An alarm means that
     the judge answers too often that texts of an agent on different items have the same source.
@@ -249,9 +249,10 @@ def _evaluate_attack(
 def _rank_planted_agents(
     planned: PlannedStress, before: Mapping[str, Floats], after: Mapping[str, Floats]
 ) -> dict[str, AttackRank]:
-    """Return the rank that the best planted agent of an attack reaches, by ranking method; methods without a rank are left out.
+    """Return the best rank of the agents of an attack, by ranking method.
 
-    The base agent is not ranked, because the texts of the planted agents are made from its texts.
+    Methods without a rank are left out. The base agent is not ranked, because the texts of the planted agents are made from its
+    texts.
 
     before : abilities without the attack, float array (n_agents,) by ranking method
     after : abilities with the attack, by ranking method; float array (n_agents + n_planted,) with the planted agents last
@@ -395,7 +396,9 @@ NOTES = (
 
 
 def attacks_table(result: Stress) -> Table:
-    """Format the outcome of a stress test, which adds adversarial agents to a pool, as a table.
+    """Format the outcome of a stress test as a table.
+
+    A stress test adds adversarial agents to a pool.
 
     Parameters
     ----------

@@ -189,7 +189,9 @@ class _RankedResponses:
 
     @classmethod
     def read(cls, folder: RunFolder, *, seed: int) -> _RankedResponses:
-        """Read the responses of the ranked agents of a run. If an agent has several to an item, one of them is drawn at random.
+        """Read the responses of the ranked agents of a run.
+
+        If an agent has several responses to an item, one of them is drawn at random.
 
         Raises PlanError [plan-other-pool] if the pool has changed.
         """
@@ -313,7 +315,9 @@ def _find_unlabelled(responses: _RankedResponses, answers: LabelledAnswers) -> B
 def _draw_cells(
     is_unlabelled: Bools, n_chosen: Positions, *, is_shared_order: bool, rng: np.random.Generator
 ) -> list[tuple[int, int]]:
-    """Draw unlabelled responses of each agent, and return the positions of their agents and items, in random order.
+    """Draw unlabelled responses of each agent.
+
+    Returns the positions of their agents and items, in random order.
 
     is_unlabelled : bool array (n_agents, n_items), responses that may be drawn
     n_chosen : int array (n_agents,), maximum number of responses to draw of each agent
