@@ -112,9 +112,9 @@ def _sum_by_pair(rates: Rates, selected: Bools, values: Floats | None = None) ->
     values : float array (n_rows,), or None to count the rows
     """
     n_agents = rates.n_agents
-    pair_codes = rates.first[selected] * np.int64(n_agents) + rates.second[selected]
+    pair_number = rates.first[selected] * np.int64(n_agents) + rates.second[selected]
     selected_values = None if values is None else values[selected]
-    sums = np.bincount(pair_codes, weights=selected_values, minlength=n_agents * n_agents)
+    sums = np.bincount(pair_number, weights=selected_values, minlength=n_agents * n_agents)
     return sums.reshape(n_agents, n_agents).astype(np.float64)
 
 
@@ -124,13 +124,15 @@ def _count_compared_pairs(rates: Rates) -> int:
     Two agents were compared on an item if at least one of their paired trials on the item has an answer. The order of the two
     agents does not matter: (a, b) and (b, a) are one pair.
     """
-    answered = ~np.isnan(rates.tpr)
-    item, first, second = rates.item[answered], rates.first[answered], rates.second[answered]
-    lower, higher = np.minimum(first, second), np.maximum(first, second)
+    is_answered = ~np.isnan(rates.tpr)
+    item = rates.item[is_answered]
+    lower_agent = np.minimum(rates.first, rates.second)[is_answered]
+    higher_agent = np.maximum(rates.first, rates.second)[is_answered]
 
-    # one integer per item and unordered pair of agents
+    # number the combinations of an item and two agents; np.int64, because the numbers may not fit in 32 bits
     n_agents = np.int64(rates.n_agents)
-    return count_distinct((item * n_agents + lower) * n_agents + higher)
+    combination = (item * n_agents + lower_agent) * n_agents + higher_agent
+    return count_distinct(combination)
 
 
 class ChunkSums:

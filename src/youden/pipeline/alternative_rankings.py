@@ -242,13 +242,10 @@ def _list_rank_changes(plain: Abilities, alternative: Abilities, agent_ids: Sequ
     """
     plain_rank = rank_with_ties(plain.ability)
     new_rank = rank_with_ties(alternative.ability)
-    change = np.abs(new_rank - plain_rank)
-    largest_change_first = np.argsort(-change, kind="stable").tolist()
-    return tuple(
-        RankChange(agent_ids[agent], int(plain_rank[agent]), int(new_rank[agent]))
-        for agent in largest_change_first
-        if change[agent] > 0
-    )
+    difference = np.abs(new_rank - plain_rank)
+    largest_first = np.argsort(-difference, kind="stable").tolist()
+    changed_agents = [agent for agent in largest_first if difference[agent] > 0]
+    return tuple(RankChange(agent_ids[agent], int(plain_rank[agent]), int(new_rank[agent])) for agent in changed_agents)
 
 
 def find_flagged_groups(
@@ -390,8 +387,8 @@ class PairedAnswers(NamedTuple):
     def from_trials(cls, trials: TrialsByItem, totals: PairTotals | None = None) -> PairedAnswers:
         """Sum the answers to the paired trials of a run for each pair of agents.
 
-        A paired trial shows the judge responses of two agents to the same item. Follow-up trials are additional paired trials of
-        agents that agree often. They serve only to find agents that copy from each other, so sums with and without them are computed.
+        A paired trial shows the judge responses of two agents to the same item. Sums are computed with and without follow-up
+        trials: additional paired trials of agents that agree often, which serve only to find agents that copy from each other.
 
         Parameters
         ----------

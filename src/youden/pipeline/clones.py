@@ -101,8 +101,9 @@ def find_clones(sample: SampledTexts) -> Iterator[Finding]:
         return
 
     for members in _cluster_pairs(is_clone_pair):
-        pairs = np.ix_(members, members)
-        share = float(n_same[pairs].sum() / np.triu(n_compared[pairs], k=1).sum())
+        pairs_of_members = np.ix_(members, members)
+        n_compared_once = np.triu(n_compared[pairs_of_members], k=1)  # each pair once, as in `n_same`
+        share = float(n_same[pairs_of_members].sum() / n_compared_once.sum())
         ids = select_ids(sample.pool.agents, members)
         yield _make_clone_finding(ids, n_agents=sample.pool.n_agents, share=share)
 

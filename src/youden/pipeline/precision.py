@@ -546,13 +546,16 @@ def read_variance_components(folder: RunFolder) -> AgentVariances | None:
     RunFolderError
         If a file is damaged.
     """
-    if not (folder.has("verdicts.parquet") and folder.has("plan.parquet")):
+    if not folder.has("verdicts.parquet") or not folder.has("plan.parquet"):
         return None
     plan = folder.read_plan()
-    has_blocks = plan.question == "information" and is_balanced(plan) and not get_extensions(plan).steps
-    if has_blocks and plan.digest == folder.read_judged_plan_digest():
-        with suppress(StatisticsError):
-            return estimate_variance_components(folder.read_verdicts(plan))
+    was_extended = bool(get_extensions(plan).steps)
+    if plan.question != "information" or was_extended or not is_balanced(plan):
+        return None
+    if plan.digest != folder.read_judged_plan_digest():
+        return None
+    with suppress(StatisticsError):  # the answers may not determine the abilities
+        return estimate_variance_components(folder.read_verdicts(plan))
     return None
 
 

@@ -100,7 +100,7 @@ def _make_last_round(plan: Plan, reason: RoundStop, detail: str = "") -> NextRou
 
 
 def _find_needed_blocks(
-    components: AgentVariances, requested: float, current: float, plan: Plan, *, n_items: int
+    components: AgentVariances, requested_half_width: float, current_half_width: float, plan: Plan, *, n_items: int
 ) -> int | None:
     """Find the number of blocks that give the intervals the requested half-width.
 
@@ -111,8 +111,8 @@ def _find_needed_blocks(
     - It is clearly impossible, or the current half-width is close to it: returns None, because the run should stop.
 
     components : variance components of the agents
-    requested : requested half-width
-    current : half-width of the intervals so far
+    requested_half_width : requested half-width
+    current_half_width : half-width of the intervals so far
     plan : plan so far
     n_items : number of items that can be used
     """
@@ -121,7 +121,7 @@ def _find_needed_blocks(
     find_blocks = partial(
         find_min_blocks, components, fraction=HALF_WIDTH_FRACTION, n_items=n_items, max_blocks=max_blocks
     )
-    n_needed = find_blocks(requested)
+    n_needed = find_blocks(requested_half_width)
     if n_needed is not None:
         return n_needed
 
@@ -131,8 +131,8 @@ def _find_needed_blocks(
 
     widths_with_all_blocks = half_widths(components, max_blocks, n_items)
     smallest_possible = half_width_quantile(widths_with_all_blocks, HALF_WIDTH_FRACTION)
-    slightly_larger = (1 + NEAR_FRACTION) * requested
-    if smallest_possible > UNATTAINABLE_FACTOR * requested or current <= slightly_larger:
+    slightly_larger = (1 + NEAR_FRACTION) * requested_half_width
+    if smallest_possible > UNATTAINABLE_FACTOR * requested_half_width or current_half_width <= slightly_larger:
         return None
     return find_blocks(slightly_larger) or 2 * n_blocks
 

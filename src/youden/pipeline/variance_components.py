@@ -52,9 +52,9 @@ def build_variance_table(variance: VarianceFacts) -> Table:
         from which the intervals of the abilities are computed. The last column states how the width of these intervals changes if
         the sample, such as the items, is doubled: "× 0.80" means 20% narrower.
     """
-    total = sum(_get_variance(component) for component in variance.components if component.in_interval) or 1.0
+    total_variance = sum(_get_variance(component) for component in variance.components if component.in_interval) or 1.0
 
-    table_rows = [_format_component(component, total) for component in variance.components]
+    table_rows = [_format_component(component, total_variance) for component in variance.components]
     number_headers = ["SD in an ability", "95%", "share", "interval if doubled"]
     return make_table(f"{variance.run}: variance components of an ability", ["component"], number_headers, table_rows)
 
@@ -419,12 +419,12 @@ def _compute_gain_if_doubled(component: ComponentFacts) -> float:
     return 1 - (component.width_change_if_doubled or 1.0)
 
 
-def _format_component(component: ComponentFacts, total: float) -> list[str]:
+def _format_component(component: ComponentFacts, total_variance: float) -> list[str]:
     """Format one source of variance as a row of the table of `build_variance_table`.
 
     Its columns are the name, the standard deviation and its interval, the share, and the change if twice as much is sampled.
 
-    total : sum of the variances that the intervals include
+    total_variance : sum of the variances that the intervals include
     """
     variance = component.ability_variance
     if variance is None:
@@ -435,16 +435,16 @@ def _format_component(component: ComponentFacts, total: float) -> list[str]:
     interval = "" if low_sd == high_sd else f"{low_sd:.4f} … {high_sd:.4f}"
     width_change = component.width_change_if_doubled
     change_if_doubled = "" if width_change is None else f"× {width_change:.2f}"
-    return [component.name, f"{sd:.4f}", interval, _format_share(component, total), change_if_doubled]
+    return [component.name, f"{sd:.4f}", interval, _format_share(component, total_variance), change_if_doubled]
 
 
-def _format_share(component: ComponentFacts, total: float) -> str:
+def _format_share(component: ComponentFacts, total_variance: float) -> str:
     """Format the share of a source in the variance that the intervals contain.
 
     The text is a percentage, such as "35%". It is in parentheses, such as "(12%)", for a source that is part of the calls,
     because the row of the calls contains it. It is "not in it" for any other source that the intervals do not include.
     """
-    share = f"{_get_variance(component) / total:.0%}"
+    share = f"{_get_variance(component) / total_variance:.0%}"
     if component.name.startswith(PART_OF_CALLS):
         return f"({share})"
     return share if component.in_interval else "not in it"

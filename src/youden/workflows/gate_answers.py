@@ -274,9 +274,11 @@ def make_forecaster(
     return partial(_forecast_on_these_items, abilities, forecast_for_similar_items)
 
 
-def _difference_variance(covariance: Floats, new: int, old: int) -> float:
+def _difference_variance(covariance: Floats, new_agent: int, old_agent: int) -> float:
     """Compute Var(θ_new − θ_old) from the covariance matrix of abilities, float array (n_agents, n_agents)."""
-    return float(covariance[new, new] + covariance[old, old] - 2 * covariance[new, old])
+    return float(
+        covariance[new_agent, new_agent] + covariance[old_agent, old_agent] - 2 * covariance[new_agent, old_agent]
+    )
 
 
 def _make_preference_forecaster(verdicts: Verdicts, abilities: Abilities) -> Forecaster:
@@ -290,7 +292,7 @@ def _make_preference_forecaster(verdicts: Verdicts, abilities: Abilities) -> For
 
 
 def _forecast_by_preferences(
-    fit: PreferenceFit, forecast_by_influence: Forecaster, new: int, old: int
+    fit: PreferenceFit, forecast_by_influence: Forecaster, new_agent: int, old_agent: int
 ) -> DifferenceForecast:
     """Forecast the difference of two agents, new minus old, that a judge compared by preferences.
 
@@ -300,23 +302,23 @@ def _forecast_by_preferences(
 
     fit : fit of the preferences, from which the ranking is computed
     forecast_by_influence : function that forecasts the difference from the influence of each item
-    new, old : positions of the agents
+    new_agent, old_agent : positions of the agents
     """
-    forecast = forecast_by_influence(new, old)
+    forecast = forecast_by_influence(new_agent, old_agent)
     difference = forecast.difference
-    are_linked = fit.component[new] == fit.component[old]
+    are_linked = fit.component[new_agent] == fit.component[old_agent]
     if not are_linked:
         return forecast._replace(difference=difference._replace(variance=math.nan))
 
     # NaN for an agent with too few effective items; there is then no interval, whatever the variance is
-    ranking_variance = np.nan_to_num(_difference_variance(fit.covariance.covariance, new, old))
+    ranking_variance = np.nan_to_num(_difference_variance(fit.covariance.covariance, new_agent, old_agent))
     variance = np.maximum(difference.variance, ranking_variance).item()
-    n_effective_items = float(fit.n_effective_items[[new, old]].min())
+    n_effective_items = float(fit.n_effective_items[[new_agent, old_agent]].min())
     min_items = min(difference.min_items, int(n_effective_items + ROUNDING))
     return forecast._replace(difference=difference._replace(variance=variance, min_items=min_items))
 
 
-def _forecast_self_consistency(self_consistency: SelfConsistency, new: int, old: int) -> DifferenceForecast:
+def _forecast_self_consistency(self_consistency: SelfConsistency, new_agent: int, old_agent: int) -> DifferenceForecast:
     """Estimate the difference in self-consistency of two agents, new minus old, for a plan of self-trials.
 
     A self-trial compares two responses of one agent. More calls on the same items would add no information about the
@@ -324,19 +326,19 @@ def _forecast_self_consistency(self_consistency: SelfConsistency, new: int, old:
     number of additional calls, have length 0.
 
     self_consistency : self-consistency of each agent, with the covariance matrix
-    new, old : positions of the new agent and of the agent with which it is compared
+    new_agent, old_agent : positions of the new agent and of the agent with which it is compared
     """
     covariance = self_consistency.covariance
-    items_per_agent = self_consistency.n_items[[new, old]]
+    items_per_agent = self_consistency.n_items[[new_agent, old_agent]]
     n_items = int(items_per_agent.max())
     difference = ConservativeDifference(
-        value=float(self_consistency.value[new] - self_consistency.value[old]),
-        variance=_difference_variance(covariance.covariance, new, old),
+        value=float(self_consistency.value[new_agent] - self_consistency.value[old_agent]),
+        variance=_difference_variance(covariance.covariance, new_agent, old_agent),
         n_items=n_items,
         n_effective_items=float(n_items),
         unseen_effect_square=0.0,  # the covariance already contains it
         min_items=int(items_per_agent.min()),
-        max_df=float(covariance.df[[new, old]].min()),
+        max_df=float(covariance.df[[new_agent, old_agent]].min()),
     )
 
     no_numbers: Positions = np.empty(0, dtype=np.int64)
@@ -354,7 +356,7 @@ def _describe_method(*, is_fitted: bool, target: Target) -> str:
 
 
 def _forecast_on_these_items(
-    abilities: Abilities, forecast_for_similar_items: Forecaster, new: int, old: int
+    abilities: Abilities, forecast_for_similar_items: Forecaster, new_agent: int, old_agent: int
 ) -> DifferenceForecast:
     """Forecast the difference of two agents, new minus old, on exactly the items of the run.
 
@@ -363,12 +365,12 @@ def _forecast_on_these_items(
 
     abilities : abilities, with their covariance on these items
     forecast_for_similar_items : function that forecasts the difference for the larger population
-    new, old : positions of the agents
+    new_agent, old_agent : positions of the agents
     """
-    forecast = forecast_for_similar_items(new, old)
+    forecast = forecast_for_similar_items(new_agent, old_agent)
 
     # the covariance matrix also contains the variance of the false-positive rates, which `difference` has separately
-    total_variance = _difference_variance(abilities.covariance.covariance, new, old)
+    total_variance = _difference_variance(abilities.covariance.covariance, new_agent, old_agent)
     variance = max(total_variance - forecast.difference.rate_variance, 0.0)
     difference = forecast.difference._replace(variance=variance, residual_variance=variance, unseen_effect_square=0.0)
 
@@ -435,13 +437,13 @@ class _TrialForecaster:
     blocks_per_agent: Floats
     max_blocks: int
 
-    def __call__(self, new: int, old: int) -> DifferenceForecast:
+    def __call__(self, new_agent: int, old_agent: int) -> DifferenceForecast:
         """Forecast the difference of the agents at two positions, new minus old, for larger numbers of blocks."""
-        difference = estimate_difference(self.influence, new, old)
-        difference = difference.with_rates(self.rates, new, old, improve=adds_independent(self.plan))
+        difference = estimate_difference(self.influence, new_agent, old_agent)
+        difference = difference.with_rates(self.rates, new_agent, old_agent, improve=adds_independent(self.plan))
 
         # calls of the blocks that are added, and the share of the variance that remains with them
-        n_blocks = max(1, round(float(self.blocks_per_agent[[new, old]].mean())))
+        n_blocks = max(1, round(float(self.blocks_per_agent[[new_agent, old_agent]].mean())))
         later_blocks = _list_larger_numbers(n_blocks, self.max_blocks)
         calls = count_calls_of_blocks(self.plan, later_blocks - n_blocks)
         remaining = remaining_variance(later_blocks, n_current=n_blocks, n_items=self.plan.n_items)
@@ -562,22 +564,24 @@ class _InfluenceForecaster:
     calls: Positions
     remaining_factor: Floats
 
-    def __call__(self, new: int, old: int) -> DifferenceForecast:
+    def __call__(self, new_agent: int, old_agent: int) -> DifferenceForecast:
         """Forecast the difference of the agents at two positions, new minus old, for larger numbers of calls."""
-        difference = _estimate_linked_difference(self.influence_tables, new, old)
+        difference = _estimate_linked_difference(self.influence_tables, new_agent, old_agent)
         if self.agent_rates is not None:
-            difference = difference.with_rates(self.agent_rates, new, old, improve=self.rates_improve)
+            difference = difference.with_rates(self.agent_rates, new_agent, old_agent, improve=self.rates_improve)
         remaining = RemainingVariance(agent_item=self.remaining_factor, residual=self.remaining_factor)
         n_items = np.full(len(self.calls), difference.n_items)
         return DifferenceForecast(difference, self.calls, remaining, n_items)
 
 
-def _estimate_linked_difference(tables: tuple[InfluenceTable, ...], new: int, old: int) -> ConservativeDifference:
+def _estimate_linked_difference(
+    tables: tuple[InfluenceTable, ...], new_agent: int, old_agent: int
+) -> ConservativeDifference:
     """Estimate the difference of two agents from the table that contains both; `UNLINKED` if none does."""
     for influence in tables:
-        contains_both = not np.isnan(influence.ability[[new, old]]).any()
+        contains_both = not np.isnan(influence.ability[[new_agent, old_agent]]).any()
         if contains_both:
-            return estimate_difference(influence, new, old)
+            return estimate_difference(influence, new_agent, old_agent)
     return UNLINKED
 
 

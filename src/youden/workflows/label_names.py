@@ -71,14 +71,22 @@ def rename_to_agent_ids(table: LabelTable, agent_ids: Collection[str], aliases: 
     for name, alias in zip(table.agents, table.aliases, strict=True):
         if name in ids:
             continue
-        alias_as_id = alias if alias in ids else None
-        agent_id = alias_as_id or aliases.get(name) or aliases.get(alias or "")
+        agent_id = _find_agent_id(name, alias, ids, aliases)
         if agent_id is not None:
             id_by_name[name] = agent_id
 
     _check_one_name_per_agent(table, ids, id_by_name)
     renamed = tuple(id_by_name.get(name, name) for name in table.agents)
     return replace(table, agents=renamed, id_by_name=id_by_name)
+
+
+def _find_agent_id(name: str, alias: str | None, ids: Set[str], aliases: Mapping[str, str]) -> str | None:
+    """Find the id of an agent by its name and alias in a table of labels; `rename_to_agent_ids` has the rules."""
+    if alias in ids:
+        return alias
+    if name in aliases:
+        return aliases[name]
+    return None if alias is None else aliases.get(alias)
 
 
 def _check_one_name_per_agent(table: LabelTable, ids: Set[str], id_by_name: Mapping[str, str]) -> None:

@@ -357,8 +357,9 @@ def _check_labels_fit_scale(values: Sequence[float], low: float, high: float) ->
             "lowest and the highest possible label, such as --scale 1,5.",
             slug="quality-scale",
         )
-    are_fractions = all(0 <= value <= 1 for value in values) and not all(value in (0, 1) for value in values)
-    if are_fractions and low == 0 and high >= 10:
+    are_in_unit_range = all(0 <= value <= 1 for value in values)
+    are_binary = all(value in (0, 1) for value in values)
+    if are_in_unit_range and not are_binary and low == 0 and high >= 10:
         raise ConfigError(
             f"All labels are fractions on a scale from {low:g} to {high:g}: got {min(values):g} to {max(values):g}. Remove "
             "--scale if a spreadsheet shows them as percentages, such as 0.8 as 80%.",

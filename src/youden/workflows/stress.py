@@ -247,20 +247,22 @@ def _evaluate_attack(
 
 
 def _rank_planted_agents(
-    planned: PlannedStress, before: Mapping[str, Floats], after: Mapping[str, Floats]
+    planned: PlannedStress, abilities_before: Mapping[str, Floats], abilities_after: Mapping[str, Floats]
 ) -> dict[str, AttackRank]:
     """Return the best rank of the agents of an attack, by ranking method.
 
     Methods without a rank are left out. The base agent is not ranked, because the texts of the planted agents are made from its
     texts.
 
-    before : abilities without the attack, float array (n_agents,) by ranking method
-    after : abilities with the attack, by ranking method; float array (n_agents + n_planted,) with the planted agents last
+    abilities_before : abilities without the attack, float array (n_agents,) by ranking method
+    abilities_after : abilities with the attack, float array (n_agents + n_planted,) by ranking method; planted agents come last
     """
     ids = tuple(agent.id for agent in planned.base.pool.agents)
     ranks_by_method = {}
-    for method in before:
-        attack_rank = attack_ranks(before[method], after[method], base_agent=planned.base_agent, ids=ids)
+    for method in abilities_before:
+        attack_rank = attack_ranks(
+            abilities_before[method], abilities_after[method], base_agent=planned.base_agent, ids=ids
+        )
         if attack_rank is not None:
             ranks_by_method[method] = attack_rank
     return ranks_by_method
