@@ -64,15 +64,9 @@ class PairSums:
         differences : pairwise differences of the abilities
         ability : float array (n_agents,), abilities of the additive fit, which are copied to the result
 
-        Returns `Pairs`. Its arrays have shape (n_agents, n_agents) and NaN for pairs that cannot be compared:
-            agreement : mean of TPR − FPR over items, or of TPR if `own_rates` is False. The response of the agent of the row
-                comes first.
-            mean, std_error, n : mean answer over both orders, its standard error, and the number of answers (0 if none)
-            significantly_better, difference, half_width, p_holm : the differences, row minus column; `significantly_better` is
-                1 or 0
-            partners_seen : a float, not an array: the fraction of the other agents with which a response was compared, as a mean
-                over all compared responses. None if no response was compared.
-            own_rates : whether FPR is the false-positive rate of the pair itself, as in the constructor
+        Returns float arrays (n_agents, n_agents), among others: the mean agreement of two agents over items, their mean answer
+        over both orders, and the difference of their abilities, row minus column. `Pairs` describes all of them. They are NaN for
+        agents that cannot be compared.
         """
         # mean over items, NaN for pairs that were never compared
         is_compared = self._n_items > 0

@@ -498,10 +498,12 @@ def reweight_abilities(answers: PairedAnswers, abilities: Abilities, partners: P
     """Estimate abilities as if comparisons with some partners had more weight.
 
     A partner is the other agent of a comparison. The additive model is fitted to all answers twice, with weighted and with
-    equally weighted partners. The two fits give the abilities t_i(weighted) and t_i(equal) of agent i. The new ability of the
-    agent is θ_i + t_i(weighted) − t_i(equal). Its standard error is se(t_i(weighted)) · se(θ_i) / se(t_i(equal)): the ratio
-    accounts for the estimator of θ_i, which may be more precise than the fits. The correlations between abilities are taken from
-    the weighted fit.
+    equally weighted partners. The fits give the abilities t_i(weighted) and t_i(equal) of agent i.
+
+    - The new ability is θ_i + t_i(weighted) − t_i(equal).
+    - Its standard error is se(t_i(weighted)) · se(θ_i) / se(t_i(equal)). The ratio of the last two accounts for the estimator of
+      θ_i, which may be more precise than the fits.
+    - The correlations between abilities are those of the weighted fit.
 
     answers : answers of the run, from which `abilities` were estimated
     abilities : abilities θ_i with equally weighted partners, by any estimator

@@ -61,10 +61,9 @@ def allocate_follow_ups(flags: FlaggedGroups, budget: int) -> dict[tuple[int, in
 def judge_follow_ups(verdicts: Verdicts, judge_plan: JudgePlan, *, share: float) -> Verdicts:
     """Judge follow-up trials of groups of agents that may be flagged later.
 
-    These groups agree very often, but have too few answers to be flagged. The agents of a flagged group may copy from each other:
-    they agree more often than any group of independent agents in recorded data sets. Follow-ups compare the pairs of an undecided
-    group on new items. They are planned from the verdicts without follow-ups, so each group is tested only twice, and an
-    interrupted run draws the same trials when it resumes.
+    The agents of these groups agree very often and may copy from each other, but have too few answers to be flagged. Follow-ups
+    compare the pairs of a group on new items. They are planned from the verdicts without follow-ups, so that each group is tested
+    only twice, and an interrupted run draws the same trials when it resumes.
 
     verdicts : verdicts of the run so far; follow-ups among them are replaced
     judge_plan : function that returns the verdicts of a plan

@@ -255,10 +255,11 @@ def _iter_item_influence(
 def analyse_extended_search(trials: TrialsByItem, estimate: Callable[[TrialsByItem], Abilities]) -> Abilities:
     """Estimate the abilities of an extended run, and analyse its search, if it has one.
 
-    A run is extended in steps. The last step is a search if it sets `top`, the number of best agents to find. A search without a
-    maximum regret has one step, and is analysed after it. A search with a maximum regret can have several steps, and is
-    analysed before the first step and after each step. For example, if the last two of three steps are such a search, it is
-    analysed after the steps 1, 2 and 3.
+    A run is extended in steps. The last step is a search if it sets `top`, the number of best agents to find.
+
+    - A search without a maximum regret has one step, and is analysed after it.
+    - A search with a maximum regret can have several steps, and is analysed before its first step and after each step. For
+      example, if it consists of the last two of three steps, it is analysed after the steps 1, 2 and 3.
 
     trials : all trials of the run
     estimate : function that estimates abilities from the trials of the run, or from its trials after an earlier step

@@ -111,7 +111,7 @@ def _find_needed_blocks(
     - It is clearly impossible, or the current half-width is close to it: returns None, because the run should stop.
 
     components : variance components of the agents
-    requested_half_width : requested half-width
+    requested_half_width : half-width to reach
     current_half_width : half-width of the intervals so far
     plan : plan so far
     n_items : number of items that can be used

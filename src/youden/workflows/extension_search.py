@@ -103,17 +103,17 @@ def _allocate_by_regret(
 ) -> tuple[Bools, int] | None:
     """Decide which agents of a search need further trials, and how many.
 
-    The search continues until the regret bound is small enough. The regret of a selection is the ability of the best agent minus
-    the ability of the selected agent. The regret bound is its upper confidence bound. All interim analyses of a search share one
-    type I error rate alpha, so each spends only a fraction.
+    The search continues until the regret bound is at most `max_regret`. The regret is the ability of the best agent minus that of
+    the selected agent, and the bound is its upper confidence bound. All interim analyses of a search share one type I error rate
+    (alpha), so each spends only a fraction of it.
 
     ranked : abilities. If the run was planned as a search from the beginning, they include its interim analyses so far.
     pairwise : differences of these abilities
     top : number of agents to select
     max_regret : regret bound to reach
 
-    Returns a bool array (n_agents,) of the agents that need further trials, and the number of trials for each of
-    them. Returns None if the bound is at most `max_regret`.
+    Returns a bool array (n_agents,) of the agents that need further trials, and the number of trials for each of them. Returns
+    None if no further trials are needed.
     """
     if ranked.search is not None and ranked.search.top == top:
         analysis = ranked.search.analyses[-1]

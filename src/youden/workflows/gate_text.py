@@ -159,16 +159,14 @@ def _describe_requirement(gate: Gate, row: GateResult) -> str:
 def _describe_required_items(required: RequiredCalls, *, is_imported: bool) -> str:
     """Describe how many items an undecided comparison needs for a decision.
 
-    Further calls on the present items cannot decide this comparison. The conditional power is the probability of a
-    decision, given the answers so far. For example, with a conditional power of 90%, a decision follows in at least 9 of 10
-    cases, whatever the true difference is.
+    Further calls on the present items cannot decide this comparison. The conditional power is the probability of a decision,
+    given the answers so far, for the true difference that makes a decision least likely.
 
     required : numbers of items that are needed, and the conditional power if all comparisons on the present items are made
     is_imported : whether the run was imported, so that no calls can be added
 
-    Returns two to five sentences: the reason; the number of items; the number of independent calls that halves the standard
-    errors of the false-positive rates, if they matter; and the number of items that is enough if the true
-    difference equals the estimate, if there is such a number.
+    Returns two to five sentences: the reason and the number of items. If known, they also state how many independent calls halve
+    the standard errors of the false-positive rates, and how many items are enough if the true difference equals the estimate.
     """
     if required.conditional_power is not None:
         reason = (

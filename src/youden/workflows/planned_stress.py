@@ -487,9 +487,9 @@ def plan_stress(
 def _read_source(
     source: Path, *, judge: str | None, calls: int | None, seed: int, store: str | None, default_store: str | None
 ) -> _Source:
-    """Read the plan and the agents that a stress test attacks from a folder.
+    """Read the pool and the plan that a stress test attacks.
 
-    The folder is a judged run with a plan, or a pool, for which a plan is made.
+    A judged run has both. For a pool, a plan is made.
 
     source : folder of a pool or of a run
     judge : name or file of the judge; None for the judge of the run, or "lexical" for a pool
