@@ -157,7 +157,7 @@ def draw_calibration_trials(plan: Plan, *, calls: int, seed: int) -> Calibration
         "independent": extended.trials.take(independent[: n_wanted["independent"]]),
         "unbalanced": plan.trials.take(unbalanced[: n_wanted["unbalanced"]]),
         "balanced": extended.trials.take(balanced[: n_wanted["balanced"]]),
-        **_draw_planted(pool, length >= max(1.0, median), n_wanted, stream("planted texts", seed)),
+        **_draw_planted_trials(pool, length >= max(1.0, median), n_wanted, stream("planted texts", seed)),
     }
     _check_numbers(pool, n_paired=len(paired_trials), n_independent=len(trials_by_kind["independent"]))
 
@@ -391,7 +391,7 @@ def _sort_by_length_ratio(
     return rows[np.lexsort([difference, is_short])]  # by `is_short`, then by the difference
 
 
-def _draw_planted(
+def _draw_planted_trials(
     pool: Pool, is_long: Bools, n_wanted: Mapping[Kind, int], rng: np.random.Generator
 ) -> dict[Kind, Trials]:
     """Draw paired trials for which the correct answer of a judge is known.

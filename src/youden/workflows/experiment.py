@@ -69,7 +69,7 @@ class Experiment:
 
 
 def plan_experiment(
-    name: str, plan: Plan, *, judge: JudgeConfig, store: str, first_new: int = 0, known_hashes: set[str] | None = None
+    name: str, plan: Plan, *, judge: JudgeConfig, store: str, n_shared: int = 0, known_hashes: set[str] | None = None
 ) -> Experiment:
     """Make an experiment, a plan whose trials one judge will answer, and estimate its cost. No request is sent.
 
@@ -83,8 +83,8 @@ def plan_experiment(
         The judge.
     store : str
         Store of the answers (path or database URL).
-    first_new : int, default 0
-        Position of the first trial that earlier experiments do not have. The cost excludes the trials before it.
+    n_shared : int, default 0
+        Number of trials at the beginning of the plan that an earlier experiment also has. The cost excludes them.
     known_hashes : set of str, optional
         Request hashes of earlier experiments. The cost excludes trials with the same request as an earlier trial, because a
         request is sent only once. The hashes of the new trials are added to the set. Default: no such trial is excluded.
@@ -95,8 +95,8 @@ def plan_experiment(
         Plan, judge and store, with the expected cost of the new trials.
     """
     new_trials = plan
-    if first_new:
-        new_trials = select_trials(plan, np.arange(first_new, len(plan)))
+    if n_shared:
+        new_trials = select_trials(plan, np.arange(n_shared, len(plan)))
     if known_hashes is not None and judge.makes_calls:
         new_trials = select_trials(new_trials, _find_new_requests(new_trials, judge, known_hashes))
     cost = estimate(new_trials, judge, store=store)

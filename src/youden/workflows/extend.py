@@ -149,8 +149,8 @@ def _plan_first_step(config: RunConfig, request: ExtensionRequest) -> PlannedExt
         return resume_extension(config, config.unfinished, request)
     n_extensions = len(config.extensions)
     if request.is_search:
-        return _plan_search_round(config, request, n_before=n_extensions, n_spent=0)
-    return _plan_single_step(config, request, n_before=n_extensions)
+        return _plan_search_round(config, request, n_earlier_extensions=n_extensions, n_calls_spent=0)
+    return _plan_single_step(config, request, n_earlier_extensions=n_extensions)
 
 
 def _with_recorded_cap(planned: PlannedExtension, *, max_cost: float | None, paid_before: float) -> PlannedExtension:
@@ -201,7 +201,7 @@ def _convert_budget_to_calls(folder: RunFolder, budget: CallBudget) -> int:
 
 
 def _plan_search_round(
-    config: RunConfig, request: ExtensionRequest, *, n_before: int, n_spent: int
+    config: RunConfig, request: ExtensionRequest, *, n_earlier_extensions: int, n_calls_spent: int
 ) -> PlannedExtension | str:
     """Plan the next round of a search for the best agents.
 
@@ -209,22 +209,22 @@ def _plan_search_round(
 
     config : config of the run, with the earlier rounds among its extensions
     request : options of the search
-    n_before : number of extensions of the run before the search
-    n_spent : number of calls of the search so far
+    n_earlier_extensions : number of extensions of the run before the search
+    n_calls_spent : number of calls of the search so far
     """
-    n_rounds = len(config.extensions) - n_before
-    step_or_reason = plan_search_round(config, request, number=n_rounds, spent=n_spent)
+    n_rounds = len(config.extensions) - n_earlier_extensions
+    step_or_reason = plan_search_round(config, request, number=n_rounds, spent=n_calls_spent)
     if isinstance(step_or_reason, str):
         return step_or_reason
     try:
-        return plan_step(config, step_or_reason, request, first=n_before)
+        return plan_step(config, step_or_reason, request, first=n_earlier_extensions)
     except PlanError as error:
         if error.slug != "extend-exhausted":
             raise
         return "all comparisons of the candidates with the agents of the first plan have been made"
 
 
-def _plan_single_step(config: RunConfig, request: ExtensionRequest, *, n_before: int) -> PlannedExtension:
+def _plan_single_step(config: RunConfig, request: ExtensionRequest, *, n_earlier_extensions: int) -> PlannedExtension:
     """Plan an extension that is not a search for the best agents.
 
     Such an extension has one step. If the user requests a half-width of the intervals, the number of calls is computed from it.
@@ -233,19 +233,19 @@ def _plan_single_step(config: RunConfig, request: ExtensionRequest, *, n_before:
 
     config : config of the run
     request : what to add: agents, items, responses or calls, or a half-width that the intervals must reach
-    n_before : number of extensions of the run before this one
+    n_earlier_extensions : number of extensions of the run before this one
     """
     half_width = request.half_width
     if half_width is not None and request.agents is None:
         n_calls, expected_width = calls_for_all(RunFolder(config.folder), half_width)
         step = ExtensionStep(calls=n_calls)
-        return plan_step(config, step, request, first=n_before, half_width=expected_width)
+        return plan_step(config, step, request, first=n_earlier_extensions, half_width=expected_width)
 
     options_of_step = request.model_dump(include=set(ExtensionStep.model_fields))
     requested_step = ExtensionStep.model_validate(options_of_step)
     step = _with_more_independent_trials(requested_step, RunFolder(config.folder))
     pools = _read_extended_pools(config, step)
-    planned = plan_step(config, step, request, first=n_before, pools=pools)
+    planned = plan_step(config, step, request, first=n_earlier_extensions, pools=pools)
     if half_width is None or not planned.new_agents or planned.half_width is None:
         return planned
 
@@ -258,7 +258,7 @@ def _plan_single_step(config: RunConfig, request: ExtensionRequest, *, n_before:
         expected=planned.half_width,
     )
     step_with_calls = step.model_copy(update={"calls": n_calls})
-    return plan_step(config, step_with_calls, request, first=n_before, pools=pools)
+    return plan_step(config, step_with_calls, request, first=n_earlier_extensions, pools=pools)
 
 
 def _with_more_independent_trials(step: ExtensionStep, folder: RunFolder) -> ExtensionStep:
@@ -322,19 +322,21 @@ def extend_run(planned: PlannedExtension, options: JudgingOptions | None = None)
     if not request.is_search:
         return fitted, ""
 
-    n_spent = int((planned.run.plan.trials.step > request.first).sum())
+    n_calls_spent = int((planned.run.plan.trials.step > request.first).sum())
     while True:
         extensions = planned.run.config.extensions
         extended = config.model_copy(update={"extensions": extensions, "unfinished": None})
-        next_round = _plan_search_round(extended, request, n_before=request.first, n_spent=n_spent)
+        next_round = _plan_search_round(
+            extended, request, n_earlier_extensions=request.first, n_calls_spent=n_calls_spent
+        )
         if isinstance(next_round, str):
             n_rounds = format_count(len(extensions) - request.first, "round")
-            return fitted, f"{n_rounds}, {n_spent:,} calls; {next_round}"
+            return fitted, f"{n_rounds}, {n_calls_spent:,} calls; {next_round}"
         planned = _with_recorded_cap(next_round, max_cost=request.max_cost, paid_before=request.paid_before)
         fitted = _extend_by_step(planned, options)
         new_trials = planned.new_trials
         n_paired = int((new_trials.trial_type == PAIRED).sum())
-        n_spent += n_paired if has_free_calls(planned.run.plan) else len(new_trials)
+        n_calls_spent += n_paired if has_free_calls(planned.run.plan) else len(new_trials)
 
 
 def _extend_by_step(planned: PlannedExtension, options: JudgingOptions | None) -> RunFit:
@@ -350,7 +352,7 @@ def _extend_by_step(planned: PlannedExtension, options: JudgingOptions | None) -
     try:
         judge_run(run, options, on_start=partial(_record_unfinished, planned))
     except YoudenError as error:
-        if _has_just_begun(planned, error):
+        if _has_failed_at_start(planned, error):
             with suppress(OSError):
                 finish_extension(run.folder)  # removes the record, so nothing is left of the extension
         raise
@@ -361,7 +363,7 @@ def _extend_by_step(planned: PlannedExtension, options: JudgingOptions | None) -
     return fit_run(run.folder)
 
 
-def _has_just_begun(planned: PlannedExtension, error: YoudenError) -> bool:
+def _has_failed_at_start(planned: PlannedExtension, error: YoudenError) -> bool:
     """Return whether an extension failed in its first step, before any answer was stored.
 
     Returns False if an earlier process began the step, or if another process uses the run.

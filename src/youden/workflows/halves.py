@@ -97,18 +97,18 @@ def run_aa_test(verdicts: Verdicts, *, n_splits: int = 20, seed: int = 0) -> Hal
     return Halves(plan.n_agents, n_splits, significant_rate, worse_rate)
 
 
-def _compare_halves(halved: Verdicts, n_agents: int) -> list[tuple[bool, bool]]:
+def _compare_halves(halved_verdicts: Verdicts, n_agents: int) -> list[tuple[bool, bool]]:
     """Test whether the two halves of each agent differ, although their true abilities are equal.
 
-    halved : answers of a run in which each agent is split into two: positions 0 to n_agents − 1 are the first halves, and the
-        following n_agents positions are the second halves in the same order
+    halved_verdicts : answers of a run in which each agent is split into two: positions 0 to n_agents − 1 are the first halves,
+        and the following n_agents positions are the second halves in the same order
     n_agents : number of agents before the split
 
     Returns for each agent whether its halves differ significantly, and whether a gate with the first half as the baseline calls
     the second half worse. Both would be false positives. Agents whose difference has no interval are left out.
     """
-    differences = differences_from_verdicts(halved, target="items-like-these")
-    forecast = make_forecaster(halved, None)
+    differences = differences_from_verdicts(halved_verdicts, target="items-like-these")
+    forecast = make_forecaster(halved_verdicts, None)
     alpha = alpha_at_analysis(1)
     test_results = []
     for first_half in range(n_agents):

@@ -636,7 +636,7 @@ def _plan_attack(
 
     plan = plan_attacked_pool(base.plan, planted, rng=rng)
     experiment = plan_experiment(
-        name, plan, judge=base.judge, store=base.store, first_new=len(base.plan), known_hashes=known_hashes
+        name, plan, judge=base.judge, store=base.store, n_shared=len(base.plan), known_hashes=known_hashes
     )
     return PlannedAttack(name, attack, planted, experiment)
 

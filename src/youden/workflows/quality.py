@@ -283,25 +283,25 @@ def _find_label_column(table: LabelTable, label: str | None) -> str:
 
 
 def _average_by_answer(
-    agent_ids: Sequence[str], rows: Sequence[_Label], *, label: str, scale: tuple[float, float] | None
+    agent_ids: Sequence[str], label_rows: Sequence[_Label], *, label: str, scale: tuple[float, float] | None
 ) -> LabelledAnswers:
     """Average the labels of each response of an agent to an item.
 
     agent_ids : ids of the agents, whose order defines the positions in the result
-    rows : one (agent, item, label) per label
+    label_rows : one (agent, item, label) per label
     label : name of the label
     scale : lowest and highest possible label; None for (0, 1)
 
     Raises ConfigError [quality-none] if there are no labels, [quality-scale] if one is outside the scale, or if the scale is not
     two numbers in ascending order.
     """
-    if not rows:
+    if not label_rows:
         raise ConfigError("No response of a ranked agent has a label. Add labels.", slug="quality-none")
     low, high = _parse_scale(scale)
-    _check_labels_fit_scale([value for _, _, value in rows], low, high)
+    _check_labels_fit_scale([value for _, _, value in label_rows], low, high)
 
     labels_by_response: dict[tuple[str, str], list[float]] = {}
-    for agent, item, value in rows:
+    for agent, item, value in label_rows:
         labels_by_response.setdefault((agent, item), []).append(value)
     means = [sum(labels) / len(labels) for labels in labels_by_response.values()]
     agent_of_response, item_of_response = zip(*labels_by_response, strict=True)

@@ -313,20 +313,20 @@ def _find_unlabelled(responses: _RankedResponses, answers: LabelledAnswers) -> B
 
 
 def _draw_cells(
-    is_unlabelled: Bools, n_chosen: Positions, *, is_shared_order: bool, rng: np.random.Generator
+    is_unlabelled: Bools, max_per_agent: Positions, *, is_shared_order: bool, rng: np.random.Generator
 ) -> list[tuple[int, int]]:
     """Draw unlabelled responses of each agent.
 
     Returns the positions of their agents and items, in random order.
 
     is_unlabelled : bool array (n_agents, n_items), responses that may be drawn
-    n_chosen : int array (n_agents,), maximum number of responses to draw of each agent
+    max_per_agent : int array (n_agents,), maximum number of responses to draw of each agent
     is_shared_order : whether all agents share one random order of items, so that they are labelled on the same items
     """
     n_items = is_unlabelled.shape[1]
     shared_order = rng.permutation(n_items)
     cells = []  # agent and item of each response
-    for agent, count in enumerate(n_chosen.tolist()):
+    for agent, count in enumerate(max_per_agent.tolist()):
         item_order = shared_order if is_shared_order else rng.permutation(n_items)
         unlabelled_items = item_order[is_unlabelled[agent, item_order]]
         cells += [(agent, item) for item in unlabelled_items[:count].tolist()]
