@@ -286,9 +286,9 @@ class CallCounts:
     def add_rows(self, read_rows: Callable[[], Iterable[Mapping[str, NDArray[Any]]]]) -> None:
         """Add all rows of a run, and count the answers that are reused from earlier runs.
 
-        Trials with equal requests share one call to the judge, and only one of their rows has the cost and the duration of the
-        call. If no row with the same request has a cost or a duration, the answer is reused from an earlier run. The row with the
-        cost may come after the other rows. Therefore, if any row has no cost, all rows are read a second time.
+        Trials with equal requests share one call to the judge. Only one of their rows has the cost and the duration of the call.
+        An answer is reused from an earlier run if no row with its request has them. Because this row may come after the others,
+        all rows are read a second time if any row has neither cost nor duration.
 
         Parameters
         ----------

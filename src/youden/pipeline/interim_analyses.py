@@ -161,9 +161,9 @@ def _average_pilot_answers(trials: TrialsByItem) -> float:
 def _compute_subtracted_bias(ability: Floats, cumulative_bias: Floats, *, top: int) -> Floats:
     """Compute the selection bias that is subtracted from the ability of each agent: float array (n_agents,).
 
-    A search samples agents again because their estimates are high, so these estimates are too high on average. The
-    fraction `BIAS_FRACTION` of the difference between an agent's bias and the mean bias is subtracted. The correction must not
-    change which agents are the `top` best. If it would, the bias of all agents is multiplied by the same factor below 1.
+    A search samples agents again because their estimates are high, so these estimates are too high on average. The fraction
+    `BIAS_FRACTION` of the difference between an agent's bias and the mean bias is subtracted. If this correction would change
+    which agents are the `top` best, the bias of all agents is multiplied by the same factor below 1.
 
     ability : float array (n_agents,), abilities before the correction
     cumulative_bias : float array (n_agents,), expected bias of each agent, added up over the rounds

@@ -291,9 +291,8 @@ def _read_ability_difference(folder: RunFolder, pair: Sequence[str]) -> tuple[fl
 def _forecast_data_by_components(components: AgentVariances, half_width: float, plan: Plan) -> _NeededData:
     """Forecast how much data must be added to a run so that an interval has a given half-width.
 
-    The result is a number of blocks of trials on the present items if enough blocks are possible, because these need no new
-    responses. Otherwise, it is a number of items with as many blocks each as the present ones. At least a tenth of the present
-    number is added.
+    Blocks of trials on the present items are preferred, because they need no new responses. If too few blocks are possible, the
+    result is a number of items, with as many blocks each as the present ones. At least a tenth of the present number is added.
 
     components : variance components of the estimate, arrays (1,)
     half_width : required half-width of its interval

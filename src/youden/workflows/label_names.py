@@ -120,8 +120,8 @@ def quote_with_suggestions(
     candidates : iterable of str
         Known names. Case and surrounding spaces are ignored in comparisons.
     labelled : collection of str, default ()
-        Candidates that already have a label. A name that resembles a labelled candidate is probably not a misspelling of this
-        candidate, so it is listed after names that resemble other candidates.
+        Candidates that already have a label. A name is probably not a misspelling of one of these, so names that resemble them
+        are listed later.
 
     Returns
     -------
