@@ -64,15 +64,9 @@ class PairSums:
         differences : pairwise differences of the abilities
         ability : float array (n_agents,), abilities of the additive fit, which are copied to the result
 
-        Returns `Pairs`. Its arrays have shape (n_agents, n_agents) and NaN for pairs that cannot be compared:
-            agreement : mean of TPR − FPR over items, or of TPR if `own_rates` is False. The response of the agent of the row
-                comes first.
-            mean, std_error, n : mean answer over both orders, its standard error, and the number of answers (0 if none)
-            significantly_better, difference, half_width, p_holm : the differences, row minus column; `significantly_better` is
-                1 or 0
-            partners_seen : a float, not an array: the fraction of the other agents with which a response was compared, as a mean
-                over all compared responses. None if no response was compared.
-            own_rates : whether FPR is the false-positive rate of the pair itself, as in the constructor
+        Returns float arrays (n_agents, n_agents), among others: the mean agreement of two agents over items, their mean answer
+        over both orders, and the difference of their abilities, row minus column. `Pairs` describes all of them. They are NaN for
+        agents that cannot be compared.
         """
         # mean over items, NaN for pairs that were never compared
         is_compared = self._n_items > 0
@@ -112,25 +106,27 @@ def _sum_by_pair(rates: Rates, selected: Bools, values: Floats | None = None) ->
     values : float array (n_rows,), or None to count the rows
     """
     n_agents = rates.n_agents
-    pair_codes = rates.first[selected] * np.int64(n_agents) + rates.second[selected]
+    pair_number = rates.first[selected] * np.int64(n_agents) + rates.second[selected]
     selected_values = None if values is None else values[selected]
-    sums = np.bincount(pair_codes, weights=selected_values, minlength=n_agents * n_agents)
+    sums = np.bincount(pair_number, weights=selected_values, minlength=n_agents * n_agents)
     return sums.reshape(n_agents, n_agents).astype(np.float64)
 
 
 def _count_compared_pairs(rates: Rates) -> int:
-    """Count the pairs of agents that were compared on each item, and return the sum over items.
+    """Count the compared pairs of agents on each item, and return the sum over items.
 
     Two agents were compared on an item if at least one of their paired trials on the item has an answer. The order of the two
     agents does not matter: (a, b) and (b, a) are one pair.
     """
-    answered = ~np.isnan(rates.tpr)
-    item, first, second = rates.item[answered], rates.first[answered], rates.second[answered]
-    lower, higher = np.minimum(first, second), np.maximum(first, second)
+    is_answered = ~np.isnan(rates.tpr)
+    item = rates.item[is_answered]
+    lower_agent = np.minimum(rates.first, rates.second)[is_answered]
+    higher_agent = np.maximum(rates.first, rates.second)[is_answered]
 
-    # one integer per item and unordered pair of agents
+    # number the combinations of an item and two agents; np.int64, because the numbers may not fit in 32 bits
     n_agents = np.int64(rates.n_agents)
-    return count_distinct((item * n_agents + lower) * n_agents + higher)
+    combination = (item * n_agents + lower_agent) * n_agents + higher_agent
+    return count_distinct(combination)
 
 
 class ChunkSums:
@@ -192,7 +188,9 @@ class ChunkSums:
 
 
 def compute_symmetric_scores(trials: TrialsByItem) -> Scores:
-    """Compute the symmetric training scores of a run. To save time, the other sums of `ChunkSums` are not computed.
+    """Compute the symmetric training scores of a run.
+
+    The other sums of `ChunkSums` are not computed, to save time.
 
     Returns one score, TPR − FPR, per observed training cell (agent, item), from trials with the agent in either position.
     """
@@ -288,9 +286,9 @@ class CallCounts:
     def add_rows(self, read_rows: Callable[[], Iterable[Mapping[str, NDArray[Any]]]]) -> None:
         """Add all rows of a run, and count the answers that are reused from earlier runs.
 
-        Trials with equal requests share one call to the judge, and only one of their rows has the cost and the duration of the
-        call. If no row with the same request has a cost or a duration, the answer is reused from an earlier run. The row with the
-        cost may come after the other rows. Therefore, if any row has no cost, all rows are read a second time.
+        Trials with equal requests share one call to the judge. Only one of their rows has the cost and the duration of the call.
+        An answer is reused from an earlier run if no row with its request has them. Because this row may come after the others,
+        all rows are read a second time if any row has neither cost nor duration.
 
         Parameters
         ----------
@@ -429,20 +427,20 @@ def _count_by_reason(counts: Positions) -> dict[str, int]:
     return {reason: int(n) for reason, n in n_by_reason if n and reason != "pending"}
 
 
-def count_calls(result: Verdicts) -> CallFacts:
+def count_calls(verdicts: Verdicts) -> CallFacts:
     """Count the calls, tokens and costs of a run from its answers.
 
     Returns the numbers of calls by trial type, numbers of missing answers by reason, tokens, USD, and mean seconds per call. A
     quantity is None if the judge did not report it.
     """
-    plan = result.plan
+    plan = verdicts.plan
     measured_columns = {}
     for name in ("request_hash", "tokens_in", "tokens_out", "usd", "seconds"):
-        column = getattr(result, name)
+        column = getattr(verdicts, name)
         if column is not None:
             measured_columns[name] = column
 
     counts = CallCounts(plan, measured_columns)
-    all_columns = plan.trials.columns() | {"missing_reason": result.missing_reason} | measured_columns
+    all_columns = plan.trials.columns() | {"missing_reason": verdicts.missing_reason} | measured_columns
     counts.add_rows(lambda: [all_columns])  # all rows are one chunk, which `add_rows` may read twice
-    return counts.to_facts(models=result.models, usd_calibration=result.usd_calibration, paid=result.paid)
+    return counts.to_facts(models=verdicts.models, usd_calibration=verdicts.usd_calibration, paid=verdicts.paid)

@@ -148,18 +148,19 @@ class _Worker:
         """Call the function `work` on this node, and return its result.
 
         If `work` raises a YoudenError, the error is returned as the result, because Ray would wrap a raised error in another
-        error. ConfigError [ray-package] is returned if the versions of youden differ.
+        error. ConfigError [ray-package] is returned if the versions of youden differ. When `stop_event` is set, `work` ends with
+        IncompleteRunError [stopped].
 
         work : function without arguments
         version : version of youden on the machine that started the run; this node must have the same version
-        stop_event : `_StopEvent`, the Ray actor that signals the workers to stop. A thread waits for this signal, and sends
-            SIGTERM to this process. `work` then ends with IncompleteRunError [stopped].
+        stop_event : `_StopEvent`, the Ray actor that signals the workers to stop
         """
         if version != __version__:
             return ConfigError(
                 f"A node has youden {__version__}, but the run is started by {version}. Install the same version on all nodes.",
                 slug="ray-package",
             )
+        # a thread waits for `stop_event`, and then sends SIGTERM to this process
         signal.signal(signal.SIGTERM, _raise_stopped)
         threading.Thread(target=_wait_for_stop, args=(stop_event,), daemon=True).start()
         try:
@@ -211,8 +212,8 @@ class _WorkerGroup(Generic[T]):
     async def run(self) -> T:
         """Return the result of the first worker that ends, or raise its YoudenError. Then stop all workers.
 
-        After the signal to stop, the workers have a grace period to store the answers of calls in flight. If there is a result,
-        no further answer is needed, and the period is at most `MAX_REMAINING_SECONDS`.
+        Stopped workers have a grace period to store the answers of calls in flight. It is shorter if there is a result, because
+        no further answer is then needed.
         """
         tasks = []
         for number, worker in enumerate(self._workers, 1):
@@ -282,7 +283,9 @@ class _WorkerGroup(Generic[T]):
                 )
 
     async def _stop_workers(self, tasks: Sequence[asyncio.Task[Any]], seconds: float) -> None:
-        """Signal the workers to stop, wait until they have stopped or the time is over, and end the processes of all actors.
+        """Stop the workers, and end the processes of all actors.
+
+        The workers get a signal, and have a limited time to stop.
 
         tasks : tasks that wait for the results of the workers
         seconds : time in which the workers can store the answers of calls in flight
@@ -328,8 +331,7 @@ def _connect_to_cluster(ray: Any) -> Iterator[None]:
     """Connect to a Ray cluster on entry to the context, and disconnect on exit.
 
     RAY_ADDRESS is the address of the cluster; if it is not set, Ray starts one on this machine. If this process is already
-    connected, this connection is used, and stays open on exit. Ray replaces the handler of SIGTERM. The old handler is restored,
-    so that a signal still stops the run.
+    connected, its connection is used, and stays open on exit.
 
     ray : the package `ray`, which is imported only if it is needed
 
@@ -339,21 +341,22 @@ def _connect_to_cluster(ray: Any) -> Iterator[None]:
         yield
         return
 
-    # Ray replaces the handler of SIGTERM, which is then restored
-    handler = signal.getsignal(signal.SIGTERM)
+    # Ray replaces the handler of SIGTERM. Restore the old one, so that the signal still stops the run.
+    old_handler = signal.getsignal(signal.SIGTERM)
     _start_connection(ray)
     try:
         if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, handler)
+            signal.signal(signal.SIGTERM, old_handler)
         yield
     finally:
         ray.shutdown()
 
 
 def _start_connection(ray: Any) -> None:
-    """Connect this process to the Ray cluster at RAY_ADDRESS; if this variable is not set, start a cluster on this machine.
+    """Connect this process to the Ray cluster at RAY_ADDRESS.
 
-    Ray's reports of its usage are turned off, unless RAY_USAGE_STATS_ENABLED is set. Only errors are logged.
+    If this variable is not set, a cluster is started on this machine. Ray's reports of its usage are turned off, unless
+    RAY_USAGE_STATS_ENABLED is set. Only errors are logged.
 
     ray : the package `ray`
 

@@ -236,21 +236,23 @@ class TrialsByItem:
                 self._move_to(directory)
 
     def _add_rows(self, columns: Mapping[str, NDArray[Any]]) -> None:
-        """Append a chunk of rows to the partitions, count them, and record which kinds of trials occur.
+        """Add a chunk of trials: write them to the partitions, and update all counts and totals.
 
-        Sets `n`, `has_follow_ups`, `has_self_trials`, `_has_repeated_pairs`, and all totals of independent trials.
+        Updates `n`, `agent_counts`, `has_follow_ups`, `has_self_trials`, `_has_repeated_pairs`, and the totals of independent
+        trials.
 
-        columns : arrays (n_rows,) by name
+        columns : arrays (n_trials,) by name
         """
         self.n += len(columns["trial_type"])
         self.agent_counts.add(columns)
-        # follow-ups are paired trials, too, but have partitions of their own
+
+        # follow-ups are paired trials, but have partitions of their own
         is_follow_up = columns["role"] == FOLLOW_UP
         if is_follow_up.any():
             self.has_follow_ups = True
             self._append_to_partitions("follow-up", columns, is_follow_up)
 
-        # A pair has several paired trials on an item if trials are replicated, or if agents responded repeatedly.
+        # a pair of agents has several paired trials on an item if trials are replicated, or if agents responded repeatedly
         is_paired = (columns["trial_type"] == PAIRED) & ~is_follow_up
         has_replicates = bool((columns["replicate"][is_paired] > 0).any())
         self._has_repeated_pairs |= has_replicates or "first_repeat" in columns
@@ -263,12 +265,12 @@ class TrialsByItem:
         self._append_to_partitions("self", columns, is_self_trial)
 
     @classmethod
-    def from_verdicts(cls, result: Verdicts, *, votes: bool = False) -> TrialsByItem:
+    def from_verdicts(cls, verdicts: Verdicts, *, votes: bool = False) -> TrialsByItem:
         """Group answers that are in memory, without writing files.
 
         Parameters
         ----------
-        result : Verdicts
+        verdicts : Verdicts
             Answers to a plan.
         votes : bool, default False
             Whether to keep the votes of the judges of a jury. A judge that is not a jury has no votes.
@@ -279,15 +281,15 @@ class TrialsByItem:
             All trials of the plan, with and without an answer.
         """
         columns = {
-            **result.plan.trials.columns(),
-            "answer": result.answer,
-            "hard_answer": result.hard_answer,
-            "missing_reason": result.missing_reason,
+            **verdicts.plan.trials.columns(),
+            "answer": verdicts.answer,
+            "hard_answer": verdicts.hard_answer,
+            "missing_reason": verdicts.missing_reason,
         }
-        if votes and result.votes is not None:
-            for number, votes_of_judge in enumerate(result.votes, 1):
+        if votes and verdicts.votes is not None:
+            for number, votes_of_judge in enumerate(verdicts.votes, 1):
                 columns[vote_column(number).name] = votes_of_judge
-        return cls(lambda: [columns], result.plan, directory=None, votes=votes)  # all rows are one chunk
+        return cls(lambda: [columns], verdicts.plan, directory=None, votes=votes)  # all rows are one chunk
 
     def select(self, plan: Plan, select_rows: Callable[[Mapping[str, NDArray[Any]]], Bools]) -> TrialsByItem:
         """Group only some of the run's trials by item. The votes of a jury are not kept.
@@ -376,8 +378,10 @@ class TrialsByItem:
         for start, stop in self._compute_chunk_bounds(trial_kinds):
             chunks += [self._read_self_trials_on_items(trial_kind, start, stop) for trial_kind in trial_kinds]
 
-        names = ("item", "other_item", "first", "answer")
-        return {name: np.concatenate([chunk[name] for chunk in chunks]) for name in names}
+        columns = {}
+        for name in ("item", "other_item", "first", "answer"):
+            columns[name] = np.concatenate([chunk[name] for chunk in chunks])
+        return columns
 
     def _read_self_trials_on_items(self, trial_kind: str, start: int, stop: int) -> Columns:
         """Read the self-trials on the items `start` to `stop` − 1.
@@ -412,7 +416,7 @@ class TrialsByItem:
             yield chunk if is_usable.all() else chunk.where(is_usable)
 
     def iter_rates(self, *, with_follow_ups: bool = False) -> Iterator[RateChunk]:
-        """Compute the true- and false-positive rates of all pairs of agents, one chunk of items after another.
+        """Compute the true- and false-positive rates of all pairs of agents, in chunks of items.
 
         The second item of an independent trial is not used. Therefore, the field `detail` of the rates is None.
 
@@ -443,14 +447,12 @@ class TrialsByItem:
         return [self._make_alarm_finding(alarm) for alarm in self.yes_counts.find_alarms()]
 
     def _make_alarm_finding(self, alarm: Alarm) -> Finding:
-        """Write the warning about an agent or a pair with too many false positives.
+        """Make the warning about an agent or a pair of agents with too many false positives.
 
         A false positive is the judge's answer that responses to two different items have the same source.
 
-        alarm : the agent or the two agents, with the numbers of their yes answers and of their independent trials, and the
-            rate of yes answers to all other independent trials
-
-        Returns the finding "alarm", whose message names the agents, the rates and a remedy.
+        alarm : the agent or pair, with its numbers of yes answers and of independent trials, and the rate of yes answers to all
+            other independent trials
         """
         agents = tuple(self.plan.agent_ids[position] for position in sorted(set(alarm.agents)))
         texts = f"texts of {' and '.join(agents)}"
@@ -468,26 +470,27 @@ class TrialsByItem:
         return Finding("alarm", message, agents=agents, facts=facts)
 
     def _compute_chunk_bounds(self, trial_kinds: Sequence[str]) -> Iterator[tuple[int, int]]:
-        """Group the items into chunks of limited size, and yield the start and the stop position of each chunk.
+        """Group the items into chunks of limited size, and yield the bounds of each chunk.
 
-        A chunk consists of whole partitions. A partition holds all trials on some consecutive items.
+        Bounds are the positions of the first item and of the item after the last one. A chunk consists of one or more whole
+        partitions, even if a single one exceeds the maximum size. A partition holds all trials on some consecutive items.
 
         trial_kinds : kinds of trials that will be read, of "paired", "independent" and "follow-up"
         """
         n_items = self.plan.n_items
         chunk_start = 0
-        filled_fraction = 0.0  # of the maximum size of the chunk, by the partitions that it has so far
+        chunk_size = 0.0  # as a fraction of the maximum size
         for first_item in range(0, n_items, self._items_per_partition):
             n_cells = self.plan.n_agents * min(self._items_per_partition, n_items - first_item)
             n_trials = sum(self._count_in_partition(trial_kind, first_item) for trial_kind in trial_kinds)
-            size = max(n_cells / MAX_CELLS_PER_CHUNK, n_trials / MAX_TRIALS_PER_CHUNK)
+            partition_size = max(n_cells / MAX_CELLS_PER_CHUNK, n_trials / MAX_TRIALS_PER_CHUNK)
 
-            # a partition is never divided, even if it is larger than a chunk should be
-            if filled_fraction and filled_fraction + size > 1:
+            is_empty = chunk_size == 0
+            if not is_empty and chunk_size + partition_size > 1:
                 yield chunk_start, first_item
                 chunk_start = first_item
-                filled_fraction = 0.0
-            filled_fraction += size
+                chunk_size = 0.0
+            chunk_size += partition_size
         yield chunk_start, n_items
 
     def _compute_rate_chunk(self, start: int, stop: int, trial_kinds: Sequence[str]) -> RateChunk:
@@ -495,9 +498,8 @@ class TrialsByItem:
 
         trial_kinds : kinds of trials to use: "paired", and optionally "independent" and "follow-up"
 
-        The result has two sets of rates. `rates` uses all independent trials. `training_rates` uses only the independent trials
-        that training may use, given the held-out responses. If the plan holds out no responses, or if `trial_kinds` does not
-        contain "independent", the two sets are the same object.
+        The result has two sets of rates: `rates` from all independent trials, and `training_rates` without the independent trials
+        of held-out responses. Without held-out responses, or without independent trials, the two sets are the same object.
         """
         items = slice(start, stop)
         with_follow_ups = "follow-up" in trial_kinds
@@ -518,7 +520,9 @@ class TrialsByItem:
         return RateChunk(start, rates, training_rates=training_rates)
 
     def _read_paired(self, start: int, stop: int, *, with_follow_ups: bool) -> Columns:
-        """Read the paired trials on the items `start` to `stop` − 1 as columns. Item `start` has the number 0.
+        """Read the paired trials on the items `start` to `stop` − 1 as columns.
+
+        The items are numbered from 0.
 
         with_follow_ups : whether to append the follow-ups on these items
         """
@@ -552,7 +556,9 @@ class TrialsByItem:
         return replace(split, train=split.train[:, items], holdout=split.holdout[:, items])
 
     def _compute_tpr(self, paired: Columns, items: slice, *, has_repeated_pairs: bool) -> Rates:
-        """Compute the true-positive rate of each ordered pair of agents on each item. False-positive rates are NaN.
+        """Compute the true-positive rate of each ordered pair of agents on each item.
+
+        False-positive rates are NaN in the result.
 
         paired : columns of the paired trials on these items (result of `_read_trials`); 0 is the first of these items
         items : positions of these items in the run
@@ -616,7 +622,7 @@ class TrialsByItem:
         return replace(verdicts.rates(), detail=None)
 
     def _add_independent(self, columns: Mapping[str, NDArray[Any]]) -> None:
-        """Add the independent trials of a chunk of rows to the sums from which false-positive rates are estimated.
+        """Add the independent trials of a chunk to the sums for false-positive rates.
 
         Probes are independent trials of unusually similar responses, which would bias the false-positive rates. They are added
         only to `yes_counts`, which serves to find agents with too many false positives.
@@ -641,9 +647,8 @@ class TrialsByItem:
     def _add_to_rate_totals(self, columns: Mapping[str, NDArray[Any]], is_selected: Bools) -> None:
         """Add answered independent trials to the totals from which false-positive rates are estimated.
 
-        The trials are added to two attributes: `independent` has totals by item, and `_totals_by_group` has totals by step and
-        by membership in a complete block. Steps are the first plan (0) and its extensions (1, 2, …). A complete block is a set of
-        trials that compares all agents of the first plan.
+        `independent` has totals by item. `_totals_by_group` has totals by step of the plan (0 for the first plan, 1, 2, … for its
+        extensions) and by membership in a complete block, a set of trials that compares all agents of the first plan.
 
         columns : array (n_rows,) by name of the column: `_INDEPENDENT_COLUMNS` and, for an extended plan, the columns that
             `_get_extension_columns` reads
@@ -655,12 +660,12 @@ class TrialsByItem:
 
         extension = self._get_extension_columns(columns, is_selected)
         groups = set(zip(extension.step.tolist(), extension.in_complete_block.tolist(), strict=True))
-        for step, in_complete_block in sorted(groups):
+        for group in sorted(groups):
+            step, in_complete_block = group
             is_in_group = (extension.step == step) & (extension.in_complete_block == in_complete_block)
-            if (step, in_complete_block) not in self._totals_by_group:
-                new_totals = IndependentTotals(self.plan.n_agents, self.plan.n_items)
-                self._totals_by_group[step, in_complete_block] = new_totals
-            self._totals_by_group[step, in_complete_block].add(
+            if group not in self._totals_by_group:
+                self._totals_by_group[group] = IndependentTotals(self.plan.n_agents, self.plan.n_items)
+            self._totals_by_group[group].add(
                 first[is_in_group],
                 second[is_in_group],
                 answer[is_in_group],
@@ -671,10 +676,11 @@ class TrialsByItem:
             )
 
     def _get_extension_columns(self, columns: Mapping[str, NDArray[Any]], is_selected: Bools) -> _ExtensionColumns:
-        """Return which step added each selected trial to the plan, its block, and for which of its agents it counts.
+        """Return the columns by which independent trials of an extended plan are grouped.
 
-        Steps are the first plan (0) and its extensions. Trials of a plan that was never extended have step 0, are in complete
-        blocks, and count for both agents.
+        They are the step, whether the trial is in a complete block, and for which of its agents it counts. Steps are the first
+        plan (0) and its extensions (1, 2, …). Trials of a plan that was never extended have step 0, are in complete blocks, and
+        count for both agents.
 
         columns : array (n_rows,) by name of the column. Only an extended plan needs "first", "second", "role", "step",
             "weight_first" and "weight_second".
@@ -699,7 +705,9 @@ class TrialsByItem:
         )
 
     def _make_record_dtype(self, trial_kind: str) -> np.dtype[Any]:
-        """Return the NumPy type of the records in a partition: a structured type with one field per value of a trial.
+        """Return the NumPy type of the records in a partition.
+
+        It is a structured type with one field per value of a trial.
 
         trial_kind : which trials the partition contains: "paired"; "follow-up" (additional paired trials that serve only to flag
             groups of agents); "independent"; or "self" (comparisons of two responses of one agent)
@@ -739,8 +747,8 @@ class TrialsByItem:
         for name in records.dtype.names or ():
             records[name] = self._compute_record_field(columns, name)[sorted_rows]
 
-        # A partition begins where its number differs from the number before. No partition has the number −1, which is added at
-        # both ends, so the first row and the end of the last row are also bounds.
+        # A partition begins at each row whose partition number differs from that of the row before. The number −1, which no
+        # partition has, is added at both ends, so that the first partition begins at 0 and the last one ends after the last row.
         bounds = np.flatnonzero(np.diff(sorted_partitions, prepend=-1, append=-1)).tolist()
         for start, stop in pairwise(bounds):
             first_item = int(sorted_partitions[start]) * self._items_per_partition
@@ -803,7 +811,9 @@ class TrialsByItem:
         return file.stat().st_size // bytes_per_trial
 
     def _read_trials(self, trial_kind: str, start: int, stop: int) -> Columns:
-        """Read trials of one kind on the items `start` to `stop` − 1 as columns, with items numbered from 0.
+        """Read trials of one kind on the items `start` to `stop` − 1 as columns.
+
+        The items are numbered from 0.
 
         trial_kind : "paired", "independent", "follow-up" or "self"
         start : position of the first item, which must be the first one of a partition
@@ -902,10 +912,11 @@ def open_trials_by_item(rows: Rows, plan: Plan, directory: Path, *, votes: bool 
 
 
 def select_paired_answers(rates: Rates) -> PairChunk:
-    """Return the mean answer of each ordered pair of agents on each item. Pairs with a held-out response are left out.
+    """Return the mean answer of each ordered pair of agents on each item.
 
-    The value of a pair on an item is its true-positive rate (TPR, the mean of its answers). If each pair has its own
-    false-positive rate (FPR), the value is TPR − FPR. The weight is the number of answered paired trials.
+    Pairs with a held-out response are left out. The value of a pair on an item is its true-positive rate (TPR, the mean of its
+    answers). If each pair has its own false-positive rate (FPR), the value is TPR − FPR. The weight is the number of answered
+    paired trials.
     """
     is_training_cell = rates.split.train
     first_in_training = is_training_cell[rates.first, rates.item]

@@ -59,9 +59,12 @@ class ItemInfluence(NamedTuple):
     share: Floats
 
     def to_matrices(self, items: slice, n_agents: int) -> ItemMatrices:
-        """Return the influence of consecutive items on the abilities, and their shares of each agent's trials, as two matrices.
+        """Return the influence of consecutive items and their shares of trials as two matrices.
 
-        items : slice from the first item to the one after the last, with start and stop and without a step
+        For each agent (row) and item (column), they contain the influence of the item on the ability of the agent, and the
+        fraction of the agent's trials that are on the item.
+
+        items : positions of the items, from `items.start` to before `items.stop`, without a step
         n_agents : number of rows of the matrices
 
         Returns two float arrays (n_agents, stop − start), 0 for cells (agent, item) that were not observed.
@@ -78,7 +81,7 @@ class ItemInfluence(NamedTuple):
 
     @classmethod
     def from_fit(cls, fit: TrialFit | TrialMeans) -> ItemInfluence:
-        """Collect the influence of each item on the ability of each agent that has a trial on it.
+        """Collect the influence of each item on the abilities of agents with trials on it.
 
         The influence of an item is its contribution to the estimation error of the ability, in units of ability. Only the direct
         influence is collected, by the agent's own trials; the effects of the other agents are taken as known. The share of an
@@ -246,9 +249,9 @@ class Abilities(NamedTuple):
         return self.limit(self.ability + self.covariance.half_width(LEVEL), self.ability)
 
     def limit(self, bound: Floats, ability: Floats | float) -> Floats:
-        """Limit confidence bounds of abilities to `limits`.
+        """Clip confidence bounds of abilities to the possible range `limits`.
 
-        If a fitted ability is beyond a limit, its bounds are not limited on that side, so that the interval contains it.
+        If a fitted ability is outside the range, its bounds are not clipped on this side, so that the interval contains it.
         """
         lowest, highest = self.limits
         min_bound = np.where(np.less(ability, lowest), -np.inf, lowest)
@@ -307,13 +310,12 @@ def estimate_mean_abilities(verdicts: Verdicts, *, target: Target = "items-like-
     """Estimate each agent's ability as its mean answer to paired trials minus its false-positive rate.
 
     The false-positive rate of an agent is estimated from its independent trials. All rates are 0 if the plan has no independent
-    trials. Only training trials are used (`Plan.is_training`). They do not include trials of held-out cells (agent, item),
-    probes, whose texts were chosen because they are similar, and follow-ups, which were added later for agents that agree often.
+    trials. Trials of held-out cells (agent, item), probes and follow-ups are not used.
 
     verdicts : answers to the plan, which may have any design
     target : population that the intervals refer to
 
-    The covariance is NaN if an answered paired trial belongs to no block. A block is the trials of one item in which each
+    The covariance is NaN if an answered paired trial belongs to no block. A block consists of trials of one item, in which each
     agent appears once first and once second.
 
     Raises StatisticsError [trial-none] if no paired trial of training cells was answered.
@@ -469,7 +471,7 @@ def _count_trials_in_blocks(trials: TrialsByItem) -> _BlockCounts | None:
 
 
 def find_components(trials: TrialsByItem) -> Ids:
-    """Divide the agents into components. The abilities of two agents can be compared only if both are in one component.
+    """Divide the agents into components within which abilities can be compared.
 
     Two agents are in the same component if answered trials on common items connect them, directly or through others.
 
@@ -518,7 +520,9 @@ def agent_differences(abilities: Abilities) -> Differences:
 
 
 def select_best_agents(abilities: Abilities, differences: Differences) -> Choice | None:
-    """Select the best agents, and bound their regret (ability of the best agent minus ability of the selected one).
+    """Select the best agents, and bound their regret.
+
+    The regret is the ability of the best agent minus that of the selected one.
 
     Parameters
     ----------
@@ -570,7 +574,9 @@ def summarize_choice(abilities: Abilities, agent_ids: Sequence[str], *, differen
 
 
 def describe_selection(selection: Choice, ability: Floats, agent_ids: Sequence[str]) -> ChoiceFacts:
-    """Describe a selection of the best agents by the ids of the agents instead of their positions.
+    """Describe a selection of the best agents by their ids.
+
+    A `Choice` contains their positions instead.
 
     selection : selected agents with their regret bound and the probabilities of being the best
     ability : float array (n_agents,), abilities of all agents
@@ -601,11 +607,11 @@ def describe_selection(selection: Choice, ability: Floats, agent_ids: Sequence[s
 
 
 def summarize_rates(abilities: Abilities, agent_ids: Sequence[str]) -> RateFacts | None:
-    """List the false-positive rates of the agents, highest first, and compute their share in the variance of abilities.
+    """List the false-positive rates of the agents, highest first.
 
-    The rates are estimated from independent trials, which show responses to different items. The result also has the number of
-    further independent calls that would halve the standard errors of the rates. The share and this number are None in two cases:
-    the variances of the abilities are unknown, or no rate adds to them.
+    The rates are estimated from independent trials, which show responses to different items. The result also has the share of the
+    rates in the variance of abilities, and the number of further independent calls that would halve the standard errors of the
+    rates. Both are None if the variances of the abilities are unknown, or if no rate adds to them.
 
     Returns None if no agent has an independent trial.
     """
@@ -649,8 +655,8 @@ def build_ranking_table(
 ) -> pd.DataFrame:
     """Build the table of abilities, intervals and ranks, one row per agent, best first.
 
-    The columns are `target` and the fields of `RankingRow`, except those whose names begin with `self_consistency`, which are
-    added elsewhere. Agents without an ability (NaN) come last. Agents of equal ability stay in the order of `agent_ids`.
+    The columns are the fields of `RankingRow`, without those of the self-consistency, and `target`. Agents without an ability
+    (NaN) come last. Agents of equal ability stay in the order of `agent_ids`.
 
     abilities : abilities of the agents, with their intervals
     agent_ids : ids of the agents, in the order of `abilities`; they are stored in the column `agent`
@@ -662,7 +668,7 @@ def build_ranking_table(
     marginal_ranks = differences.marginal_ranks
     simultaneous_ranks = differences.simultaneous_ranks
     group_by_agent = groups or {}
-    columns_by_name = {
+    computed_columns = {
         "agent": list(agent_ids),
         "group": [group_by_agent.get(agent) for agent in agent_ids],
         "simultaneous_rank_low": simultaneous_ranks.low,
@@ -671,16 +677,17 @@ def build_ranking_table(
         "rank_high": marginal_ranks.high,
     }
 
-    # the other columns are attributes of `abilities`, or counts of trials, which imported scores do not have
     names = [column.name for column in columns_of(RankingRow) if not column.name.startswith("self_consistency")]
     columns = {}
     for name in names:
-        if name in columns_by_name:
-            columns[name] = columns_by_name[name]
+        if name in computed_columns:
+            columns[name] = computed_columns[name]
         elif hasattr(abilities, name):
             columns[name] = getattr(abilities, name)
+        elif abilities.counts is None:  # imported scores have no counts of trials
+            columns[name] = None
         else:
-            columns[name] = None if abilities.counts is None else getattr(abilities.counts, name)
+            columns[name] = getattr(abilities.counts, name)
 
     table = pd.DataFrame({**columns, "target": abilities.target})
     return table.iloc[sort_best_first(abilities.ability)].reset_index(drop=True)

@@ -60,8 +60,8 @@ def list_alternative_ranking_findings(
     """List the findings (messages) about alternative rankings.
 
     There is a finding for each group of agents that agree suspiciously often, for each ranking that could not be made, and for
-    each ranking in which the leader of the plain ranking falls. The plain ranking gives all partners equal weight. With too few
-    agents, the robust ranking has a single finding.
+    each ranking in which the leader of the plain ranking falls. In a run with too few agents, the robust ranking has only one
+    finding, which states that.
 
     rankings : facts of each alternative ranking, by its name
     n_agents : number of agents of the run
@@ -130,7 +130,7 @@ def describe_alternative_ranking(name: AlternativeRanking, facts: AlternativeRan
 def _describe_leader_change(
     name: AlternativeRanking, plain: Differences, alternative: Differences, agent_ids: Sequence[str]
 ) -> tuple[str, tuple[str, ...]]:
-    """Describe why the leader of the plain ranking is in a worse position in an alternative ranking.
+    """Describe why the leader of the plain ranking does worse in an alternative ranking.
 
     Its position is worse in two cases. First, other agents are better than the leader, and this is unlikely to be due to
     chance (`_is_fall_notable`). Second, the leader is significantly better than all other agents in the plain ranking, but not
@@ -142,7 +142,7 @@ def _describe_leader_change(
 
     Returns a sentence and the ids of the agents that it names. If neither case applies, the sentence is empty.
     """
-    # the leader is better than the largest number of other agents
+    # the leader of the plain ranking is the agent that is better than the most other agents
     n_worse = np.nansum(plain.value > 0, axis=1)
     leader = int(np.argmax(n_worse))
     leader_id = agent_ids[leader]
@@ -242,13 +242,10 @@ def _list_rank_changes(plain: Abilities, alternative: Abilities, agent_ids: Sequ
     """
     plain_rank = rank_with_ties(plain.ability)
     new_rank = rank_with_ties(alternative.ability)
-    change = np.abs(new_rank - plain_rank)
-    largest_change_first = np.argsort(-change, kind="stable").tolist()
-    return tuple(
-        RankChange(agent_ids[agent], int(plain_rank[agent]), int(new_rank[agent]))
-        for agent in largest_change_first
-        if change[agent] > 0
-    )
+    difference = np.abs(new_rank - plain_rank)
+    largest_first = np.argsort(-difference, kind="stable").tolist()
+    changed_agents = [agent for agent in largest_first if difference[agent] > 0]
+    return tuple(RankChange(agent_ids[agent], int(plain_rank[agent]), int(new_rank[agent])) for agent in changed_agents)
 
 
 def find_flagged_groups(
@@ -388,10 +385,10 @@ class PairedAnswers(NamedTuple):
 
     @classmethod
     def from_trials(cls, trials: TrialsByItem, totals: PairTotals | None = None) -> PairedAnswers:
-        """Sum the answers to the paired trials of a run for each pair of agents, with and without follow-up trials.
+        """Sum the answers to the paired trials of a run for each pair of agents.
 
-        A paired trial shows the judge responses of two agents to the same item. Follow-up trials are additional paired trials
-        of agents that agree often, and are used only to find agents that copy from each other.
+        A paired trial shows the judge responses of two agents to the same item. Sums are computed with and without follow-up
+        trials: additional paired trials of agents that agree often, which serve only to find agents that copy from each other.
 
         Parameters
         ----------
@@ -498,12 +495,15 @@ def _weight_groups_as_one_partner(group: Ids) -> PartnerWeights:
 
 
 def reweight_abilities(answers: PairedAnswers, abilities: Abilities, partners: PartnerWeights) -> Abilities:
-    """Estimate abilities as if the comparisons with some partners had more weight. A partner is the other agent of a comparison.
+    """Estimate abilities as if comparisons with some partners had more weight.
 
-    The additive model is fitted to all answers twice, with weighted and with equally weighted partners. The two fits give the
-    abilities t_i(weighted) and t_i(equal) of agent i. The new ability of the agent is θ_i + t_i(weighted) − t_i(equal). Its
-    standard error is se(t_i(weighted)) · se(θ_i) / se(t_i(equal)): the ratio accounts for the estimator of θ_i, which may be more
-    precise than the fits. The correlations between abilities are taken from the weighted fit.
+    A partner is the other agent of a comparison. The additive model is fitted to all answers twice, with weighted and with
+    equally weighted partners. The fits give the abilities t_i(weighted) and t_i(equal) of agent i.
+
+    - The new ability is θ_i + t_i(weighted) − t_i(equal).
+    - Its standard error is se(t_i(weighted)) · se(θ_i) / se(t_i(equal)). The ratio of the last two accounts for the estimator of
+      θ_i, which may be more precise than the fits.
+    - The correlations between abilities are those of the weighted fit.
 
     answers : answers of the run, from which `abilities` were estimated
     abilities : abilities θ_i with equally weighted partners, by any estimator

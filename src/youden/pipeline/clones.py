@@ -101,8 +101,9 @@ def find_clones(sample: SampledTexts) -> Iterator[Finding]:
         return
 
     for members in _cluster_pairs(is_clone_pair):
-        pairs = np.ix_(members, members)
-        share = float(n_same[pairs].sum() / np.triu(n_compared[pairs], k=1).sum())
+        pairs_of_members = np.ix_(members, members)
+        n_compared_once = np.triu(n_compared[pairs_of_members], k=1)  # each pair once, as in `n_same`
+        share = float(n_same[pairs_of_members].sum() / n_compared_once.sum())
         ids = select_ids(sample.pool.agents, members)
         yield _make_clone_finding(ids, n_agents=sample.pool.n_agents, share=share)
 
@@ -135,19 +136,21 @@ def _count_same_responses(sample: SampledTexts) -> tuple[Counts, Counts]:
     n_compared = is_compared @ is_compared.T
 
     n_same = np.zeros((n_agents, n_agents), dtype=count_type)
-    for start, end in sample.ranges:  # one item after another
+    for start, end in sample.ranges:  # rows of the responses to one item
         rows = start + np.flatnonzero(is_long_enough[start:end])
         agents = sample.agent_of[rows]  # ascending
         has_word = sample.has_word[rows]
         threshold = MIN_CLONE_SIMILARITY
 
-        # a chunk of the responses is compared with these and with all later ones
-        for first in range(0, len(rows), CHUNK_RESPONSES):
-            similarity = jaccard_similarity(has_word[first : first + CHUNK_RESPONSES], has_word[first:])
-            if first == 0:
+        # compare the responses of a chunk with each other and with all later responses, so that each pair is compared once
+        for chunk_start in range(0, len(rows), CHUNK_RESPONSES):
+            chunk = has_word[chunk_start : chunk_start + CHUNK_RESPONSES]
+            similarity = jaccard_similarity(chunk, has_word[chunk_start:])
+            if chunk_start == 0:
                 threshold = _choose_clone_threshold(similarity)
-            row, column = np.nonzero(np.triu(similarity >= threshold, k=1))
-            n_same[agents[first + row], agents[first + column]] += 1
+            is_same = np.triu(similarity >= threshold, k=1)
+            first, second = np.nonzero(is_same)
+            n_same[agents[chunk_start + first], agents[chunk_start + second]] += 1
     return n_same, n_compared
 
 
@@ -166,7 +169,9 @@ def _choose_clone_threshold(similarity: Floats) -> float:
 
 
 def _make_clone_finding(ids: tuple[str, ...], *, n_agents: int, share: float | None = None) -> Finding:
-    """Make the finding for a cluster of clones, which are agents that give the same responses, except for some words.
+    """Make the finding for a cluster of clones.
+
+    Clones are agents that give the same responses, except for some words.
 
     ids : agents of the cluster
     n_agents : number of agents of the pool. If they are few, good agents may also agree, so the remedy is to read the responses

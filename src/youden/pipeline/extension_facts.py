@@ -203,7 +203,7 @@ def _describe_judge_drift(drift: float, p_value: float) -> str:
 
 
 def _describe_changes(facts: ExtensionFacts) -> str:
-    """State in one sentence how many abilities of earlier agents changed, and which one changed the most."""
+    """State how many abilities of earlier agents changed, and which one changed the most."""
     change_by_agent = {
         change.agent: change.after - change.before
         for change in facts.agent_changes

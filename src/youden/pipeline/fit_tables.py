@@ -502,7 +502,9 @@ def measure_curl_by_link(scores_by_kind: Mapping[ScoreKind, Scores]) -> CurlByLi
 
 
 def evaluate_holdout(model: ClippedLinear, holdout: Scores | None, rule: SplitRule) -> HoldoutFacts | None:
-    """Compute the root mean squared error of a model's predictions for held-out cells (agent, item), in units of the scores.
+    """Compute the root mean squared error of a model's predictions for held-out cells.
+
+    A cell is an agent and an item. The error is in units of the scores.
 
     model : model that was fitted to the other cells
     holdout : observed scores of the held-out cells; None if there are none

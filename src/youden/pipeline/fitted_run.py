@@ -90,7 +90,9 @@ def fit_run(
 
 
 def check_fit(folder: RunFolder) -> None:
-    """Check that the ranking of a run, if it has one, was computed from its present plan and all its answers.
+    """Check that the ranking of a run was computed from its present plan and answers.
+
+    A run without a ranking passes the check.
 
     Parameters
     ----------
@@ -109,13 +111,11 @@ def check_fit(folder: RunFolder) -> None:
     verdicts = folder.open_judged_files().verdicts
     n_judged = len(verdicts) - verdicts.metadata.n_pending
 
-    # the signature of a fit has the first characters of the plan's digest, the number of its calls and, for an unfinished run,
-    # the number of judged calls
+    # compare with the plan and the number of judged calls of the fit, which its signature contains
     signature = folder.read_signature().parts
-    digest_start, n_planned_then = str(signature.get("plan")), signature.get("calls")
-    n_judged_then = signature.get("done", n_planned_then)
-    is_same_plan = verdicts.metadata.plan_digest.startswith(digest_start)
-    if not is_same_plan or n_judged_then != n_judged:
+    is_same_plan = verdicts.metadata.plan_digest.startswith(str(signature.get("plan")))
+    n_fitted = signature.get("done", signature.get("calls"))  # "done" only for an unfinished run
+    if not is_same_plan or n_fitted != n_judged:
         raise RunFolderError(
             f"The ranking in {folder.path} belongs to an earlier plan or to earlier answers. "
             f"Run `{format_command(['youden', 'fit', str(folder.path)])}` to fit the run again.",

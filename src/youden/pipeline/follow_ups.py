@@ -30,10 +30,11 @@ MIN_FOLLOW_UPS_PER_PAIR = 8
 
 
 def allocate_follow_ups(flags: FlaggedGroups, budget: int) -> dict[tuple[int, int], int]:
-    """Allocate follow-up trials to groups of agents that agree suspiciously often, but have too few answers to be flagged.
+    """Allocate follow-up trials to groups of agents that may be flagged later.
 
-    The groups are served in order. All new pairs of a group get the same number of trials, or none if the remaining
-    budget is too small. A pair is new if it is not flagged and got no trials in an earlier group.
+    These groups agree suspiciously often, but have too few answers to be flagged. The groups are served in order. All new pairs
+    of a group get the same number of trials, or none if the remaining budget is too small. A pair is new if it is not flagged and
+    got no trials in an earlier group.
 
     flags : flagged pairs of agents, and the undecided groups
     budget : maximum number of trials of all pairs together
@@ -57,21 +58,21 @@ def allocate_follow_ups(flags: FlaggedGroups, budget: int) -> dict[tuple[int, in
     return n_trials_by_pair
 
 
-def judge_follow_ups(result: Verdicts, judge_plan: JudgePlan, *, share: float) -> Verdicts:
-    """Judge further trials, the follow-ups, of groups of agents that agree very often, but have too few answers to be flagged.
+def judge_follow_ups(verdicts: Verdicts, judge_plan: JudgePlan, *, share: float) -> Verdicts:
+    """Judge follow-up trials of groups of agents that may be flagged later.
 
-    The agents of a flagged group may copy from each other: they agree more often than any group of independent agents in recorded
-    data sets. Follow-ups compare the pairs of an undecided group on new items. They are planned from the verdicts without
-    follow-ups, so each group is tested only twice, and an interrupted run draws the same trials when it resumes.
+    The agents of these groups agree very often and may copy from each other, but have too few answers to be flagged. Follow-ups
+    compare the pairs of a group on new items. They are planned from the verdicts without follow-ups, so that each group is tested
+    only twice, and an interrupted run draws the same trials when it resumes.
 
-    result : verdicts of the run so far; follow-ups among them are replaced
+    verdicts : verdicts of the run so far; follow-ups among them are replaced
     judge_plan : function that returns the verdicts of a plan
     share : maximum number of follow-ups, as a fraction of the plan's calls
 
     Returns the verdicts of the plan with its follow-ups, or of the plan alone if no group needs any. Errors of `judge_plan`
     are passed on.
     """
-    without_follow_ups = remove_follow_ups(result)
+    without_follow_ups = remove_follow_ups(verdicts)
     plan = without_follow_ups.plan
     totals = PairTotals.from_chunks([select_paired_answers(without_follow_ups.rates())], plan.n_agents)
     flags = find_flagged_groups(totals, plan.agent_ids)
@@ -84,11 +85,11 @@ def judge_follow_ups(result: Verdicts, judge_plan: JudgePlan, *, share: float) -
 
 
 def draw_follow_ups(plan: Plan, n_trials_by_pair: Mapping[tuple[int, int], int], rng: np.random.Generator) -> Trials:
-    """Draw follow-up trials, which only decide whether groups of agents agree too often. They do not change abilities.
+    """Draw follow-up trials, which decide whether groups of agents agree too often.
 
-    Each pair of agents is compared on random items. An item can be drawn if the pair has no paired trial on it yet, and if both
-    responses to it may be used for training. The order of the two agents alternates. The trials have the role `FOLLOW_UP` and
-    the weight 0 for both agents.
+    They do not change abilities. Each pair of agents is compared on random items. An item can be drawn if the pair has no paired
+    trial on it yet, and if both responses to it may be used for training. The order of the two agents alternates. The trials have
+    the role `FOLLOW_UP` and the weight 0 for both agents.
 
     plan : plan of the run
     n_trials_by_pair : number of trials by pair of agents (lower position, higher position); a pair without enough items gets
@@ -111,7 +112,9 @@ def draw_follow_ups(plan: Plan, n_trials_by_pair: Mapping[tuple[int, int], int],
 
 
 def _find_new_items(plan: Plan, agent: int, partner: int) -> Positions:
-    """Find the items on which two agents have no paired trial yet, and whose responses by both may be used for training.
+    """Find the items on which two agents can be compared and have no paired trial yet.
+
+    The responses of both agents must be usable for training.
 
     agent, partner : positions of the two agents, in any order
 

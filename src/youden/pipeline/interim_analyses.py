@@ -144,10 +144,10 @@ def analyse_rounds(
 
 
 def _average_pilot_answers(trials: TrialsByItem) -> float:
-    """Compute the mean answer to the paired trials of the pilot, which is the first round of a search.
+    """Compute the mean answer to the paired trials of the pilot.
 
-    The step of a trial in a block is the number of its round, so it is 0 in the pilot. Trials outside blocks have the block
-    number −1 and are left out.
+    The pilot is the first round of a search. The step of a trial in a block is the number of its round, so it is 0 in the pilot.
+    Trials outside blocks have the block number −1 and are left out.
     """
     n_answers, total = 0, 0.0
     for chunk in trials.iter_answered():
@@ -161,9 +161,9 @@ def _average_pilot_answers(trials: TrialsByItem) -> float:
 def _compute_subtracted_bias(ability: Floats, cumulative_bias: Floats, *, top: int) -> Floats:
     """Compute the selection bias that is subtracted from the ability of each agent: float array (n_agents,).
 
-    A search samples agents again because their estimates are high, so these estimates are too high on average. The
-    fraction `BIAS_FRACTION` of the difference between an agent's bias and the mean bias is subtracted. The correction must not
-    change which agents are the `top` best. If it would, the bias of all agents is multiplied by the same factor below 1.
+    A search samples agents again because their estimates are high, so these estimates are too high on average. The fraction
+    `BIAS_FRACTION` of the difference between an agent's bias and the mean bias is subtracted. If this correction would change
+    which agents are the `top` best, the bias of all agents is multiplied by the same factor below 1.
 
     ability : float array (n_agents,), abilities before the correction
     cumulative_bias : float array (n_agents,), expected bias of each agent, added up over the rounds
@@ -200,7 +200,7 @@ class _RoundSummary(NamedTuple):
 
 
 def _summarize_rounds(trials: TrialsByItem) -> _RoundSummary:
-    """Count the paired trials of each round of a search, and find the agents that each round sampled.
+    """Count the paired trials of each round of a search, and find the sampled agents.
 
     The search consists of the trials in blocks. The `step` of such a trial is the number of its round, from 0. In later rounds, a
     block compares some agents, the sampled ones, with a common partner. Its trials count for the sampled agents only.
@@ -298,7 +298,7 @@ def _run_analysis(
 
 
 def _accumulate_bias(last: InterimAnalysis, is_active: Bools) -> Floats:
-    """Add the selection bias of one more round to the cumulative bias of the agents that the round sampled.
+    """Add the selection bias of a further round to the cumulative bias of the sampled agents.
 
     A search samples agents again because their estimates are high, so these estimates are too high on average. Each
     sampled agent gets the mean expected bias of all sampled agents.

@@ -176,15 +176,18 @@ def plan_run(config: RunConfig, *, batched: bool = False, pools: Sequence[Pool] 
 
 
 def _write_config(planned: PlannedRun, *, account: str) -> None:
-    """Write pool.json and config.yaml; the record of an unfinished extension in the latter is kept.
+    """Write pool.json and config.yaml. If config.yaml records an unfinished extension, the record is kept.
 
     account : cost account that contains what the run has paid so far
     """
     if planned.summary is not None:
         planned.folder.write_pool(planned.summary)
-    recorded = planned.folder.find_config()
-    unfinished = None if recorded is None else recorded.unfinished
-    resolved = planned.config.resolved and planned.config.resolved.model_copy(update={"account": account})
+
+    config_in_folder = planned.folder.find_config()
+    unfinished = None if config_in_folder is None else config_in_folder.unfinished
+    resolved = planned.config.resolved
+    if resolved is not None:
+        resolved = resolved.model_copy(update={"account": account})
     planned.folder.write_config(planned.config.model_copy(update={"unfinished": unfinished, "resolved": resolved}))
 
 
@@ -378,35 +381,38 @@ def get_cost_account(config: RunConfig, *, calibrating: bool = False) -> str:
 def read_payments_of_run(config: RunConfig, judge: JudgeConfig, plan: Plan) -> RunPayments:
     """Return what a run has paid over all commands, including what killed processes may have paid.
 
-    The amounts are read from the run's cost accounts in the store. If an amount in verdicts.parquet, or in the account that the
-    config in the folder records, is larger, it is returned instead. It can be larger after the folder was renamed or copied,
-    because an account belongs to the path of a folder. A store that cannot be read is ignored.
+    The amounts are read from the cost account of the run in its store. An account belongs to the path of a folder, so it may lack
+    payments if the folder was renamed or copied. Larger amounts that the folder records (`_read_saved_payments`) therefore
+    replace them. A store that cannot be read is ignored.
     """
     if not judge.stores_new_answers:
         return RunPayments()
     booked = RunPayments()
     with suppress(YoudenError), open_store_of_folder(config.store_location) as store:
-        run, account = get_run_name(RunFolder(config.folder), plan), get_cost_account(config)
-        booked = add_unconfirmed_amount(store, run, account, read_run_payments(store, account))
+        run_name = get_run_name(RunFolder(config.folder), plan)
+        account = get_cost_account(config)
+        confirmed = read_run_payments(store, account)
+        booked = add_unconfirmed_amount(store, run_name, account, confirmed)
     return _max_payments(booked, _read_saved_payments(config))
 
 
 def _read_saved_payments(config: RunConfig) -> RunPayments:
-    """Return the payments that a run's folder records, which the account of its present path may lack.
+    """Return the payments that a run's folder records.
 
-    They are in verdicts.parquet, and in the account of the path that the folder had when it was judged. Payments that cannot be
-    read are ignored.
+    These are the payments in verdicts.parquet, or those in the cost account that config.yaml names, whichever are larger.
+    config.yaml names another account than the present one if the folder was renamed or copied. Payments that cannot be read are
+    ignored.
     """
     folder = RunFolder(config.folder)
-    saved = earlier = RunPayments()
+    in_verdicts = in_old_account = RunPayments()
     with suppress(YoudenError):
-        saved = folder.read_saved_payments()
+        in_verdicts = folder.read_saved_payments()
     with suppress(YoudenError):
-        account = _find_recorded_account(folder)
-        if account is not None and account != get_cost_account(config):
+        old_account = _find_recorded_account(folder)
+        if old_account is not None and old_account != get_cost_account(config):
             with open_store_of_folder(config.store_location) as store:
-                earlier = read_run_payments(store, account)
-    return _max_payments(saved, earlier)
+                in_old_account = read_run_payments(store, old_account)
+    return _max_payments(in_verdicts, in_old_account)
 
 
 def _max_payments(a: RunPayments, b: RunPayments) -> RunPayments:

@@ -47,9 +47,9 @@ def select_first_plan(trials: TrialsByItem) -> TrialsByItem:
 
 
 def shift_to_mean_on_first_items(abilities: Abilities, trials: TrialsByItem, n_items: int) -> Abilities:
-    """Add a constant to all abilities, so that items that were added later do not change the mean ability.
+    """Shift all abilities by a constant, so that their mean is the mean answer on the first items.
 
-    The mean ability becomes the mean answer to the trials on the items of the first plan.
+    The first items are those of the first plan. Items that were added later then do not change the mean ability.
 
     abilities : abilities of the agents that the trials compare
     n_items : number of items of the first plan; later items were added by extensions
@@ -190,10 +190,10 @@ def _estimate_extended_covariance(
 
 
 def _restore_anchors(abilities: Abilities, anchors: Abilities, unchanged: Positions) -> Abilities:
-    """Replace the estimates of some anchors, agents of the first plan, by those from the first plan.
+    """Replace the estimates of some anchors by those from the first plan.
 
-    An extension must not change anchors that it does not measure again. Their abilities, the covariances among them, and
-    their degrees of freedom are restored exactly.
+    Anchors are the agents of the first plan. An extension must not change anchors that it does not measure again. Their
+    abilities, the covariances among them, and their degrees of freedom are restored exactly.
 
     abilities : abilities of all agents after the extension; the anchors come first
     anchors : mean answers of the anchors in the first plan. Their false-positive rates are not subtracted yet.
@@ -224,19 +224,18 @@ def _iter_item_influence(
     linking_weight: Floats,
     anchors_by_blocks_only: bool,
 ) -> Iterator[ItemMatrices]:
-    """Yield the influence of each item on all abilities, and its share of the trials of each agent, in chunks of items.
+    """Yield the influence of each item on all abilities, in chunks of items.
 
-    The influence of an item is its contribution to the estimation error of an ability. There are two kinds of trials: complete
-    blocks compare the anchors with each other, and linking trials compare an agent with an anchor. The influence of an item is
-    the weighted mean of its influence by both kinds, and so is its share.
+    Each chunk also has the share of each item in each agent's trials. The influence of an item is its contribution to the
+    estimation error of an ability. Influence and share are weighted means over two kinds of trials: complete blocks, which
+    compare the anchors with each other, and linking trials, which compare an agent with an anchor.
 
     iter_linked_influence : function that yields, for each chunk of items, their positions, and two float arrays (n_agents,
         n_items): influence and shares by linking trials
     anchor_influence : influence and shares of the items by complete blocks
     n_anchors : number of anchors, which are the first agents
     block_weight, linking_weight : float arrays (n_agents,), weights of complete blocks and of linking trials
-    anchors_by_blocks_only : whether to leave out the linking trials of the anchors; the linking trials of other agents are
-        always used
+    anchors_by_blocks_only : whether the abilities of the anchors are estimated without their linking trials
     """
     n_agents = len(block_weight)
     if anchors_by_blocks_only:
@@ -254,12 +253,13 @@ def _iter_item_influence(
 
 
 def analyse_extended_search(trials: TrialsByItem, estimate: Callable[[TrialsByItem], Abilities]) -> Abilities:
-    """Estimate the abilities of an extended run, and analyse its search for the best agents, if it has one.
+    """Estimate the abilities of an extended run, and analyse its search, if it has one.
 
-    A run is extended in steps. The last step is a search if it sets `top`, the number of best agents to find. A search with a
-    maximum regret can have several steps, and is analysed before each step and after the last one. A search without a maximum
-    regret has only the last step, and is analysed once, after this step. For example, if the last two of three steps are a search
-    with a maximum regret, it is analysed after the steps 1, 2 and 3.
+    A run is extended in steps. The last step is a search if it sets `top`, the number of best agents to find.
+
+    - A search without a maximum regret has one step, and is analysed after it.
+    - A search with a maximum regret can have several steps, and is analysed before its first step and after each step. For
+      example, if it consists of the last two of three steps, it is analysed after the steps 1, 2 and 3.
 
     trials : all trials of the run
     estimate : function that estimates abilities from the trials of the run, or from its trials after an earlier step
@@ -272,7 +272,7 @@ def analyse_extended_search(trials: TrialsByItem, estimate: Callable[[TrialsByIt
     if top is None:
         return abilities
 
-    # an analysis before each step of the search
+    # analyse the answers before each step of the search
     analyses: list[InterimAnalysis] = []
     n_steps_before_search = len(steps) - _count_search_steps(steps)
     search_steps = steps[n_steps_before_search:]
@@ -281,7 +281,7 @@ def analyse_extended_search(trials: TrialsByItem, estimate: Callable[[TrialsByIt
         analysis = analyse_extended_run(abilities_so_far, top=top, max_regret=next_step.max_regret, previous=analyses)
         analyses.append(analysis)
 
-    # an analysis after the last step
+    # analyse all answers
     max_regret = steps[-1].max_regret
     analyses.append(analyse_extended_run(abilities, top=top, max_regret=max_regret, previous=analyses))
     return abilities._replace(search=SearchState(top, max_regret, tuple(analyses)))
@@ -306,8 +306,8 @@ def _estimate_covariance(
     """Estimate the covariance of abilities by the sandwich estimator, with items as clusters.
 
     The covariance of two abilities is the sum over items of the product of the item's influences on the two abilities. It is
-    corrected for items with a large share of an agent's trials. The variance of an agent with few items is shrunk towards the
-    variance that its number of trials lets one expect. Abilities are measured from the mean of the anchors.
+    corrected for items with a large share of an agent's trials. The variance of an agent with few items is shrunk towards a
+    variance that is predicted from its number of trials. Abilities are measured from the mean of the anchors.
 
     iter_influence : function that yields two float arrays (n_agents, n_items) for each chunk of items: the influence of each
         item on each ability, and the fraction of the agent's trials that are on the item
@@ -332,7 +332,9 @@ def _estimate_covariance(
 
 
 def _with_rows_from(base: CentredCovariance, source: CentredCovariance, agents: Positions) -> CentredCovariance:
-    """Return a copy of `base` in which the covariances and degrees of freedom of some agents are taken from `source`.
+    """Return a copy of `base` in which the covariances of some agents are those of `source`.
+
+    Their degrees of freedom are also taken from `source`.
 
     base, source : covariances of the same agents
     agents : int array, positions of the agents whose rows and columns are taken from `source`
@@ -454,10 +456,10 @@ def link_agents(
 
 
 def make_anchor_answer_source(trials: TrialsByItem, *, select: ChunkFilter | None = None) -> ChunkSource:
-    """Return a function that yields the answers to comparisons of two anchors, the agents of the first plan.
+    """Return a function that yields the answers to comparisons of two anchors.
 
-    Only trials that the design of the plan has drawn (role "main") are used. The function yields the answers in chunks of items,
-    from the beginning each time it is called.
+    Anchors are the agents of the first plan. Only trials that the design of the plan has drawn (role "main") are used. The
+    function yields the answers in chunks of items, from the beginning each time it is called.
 
     select : function that takes a chunk of trials and returns which of them may be used, bool array (n_trials,); all by
         default
@@ -478,11 +480,11 @@ def make_anchor_answer_source(trials: TrialsByItem, *, select: ChunkFilter | Non
 
 
 def make_linking_answer_source(trials: TrialsByItem, *, select: ChunkFilter | None = None) -> LinkingChunkSource:
-    """Return a function that yields the answers to linking trials, which extensions of the run have added.
+    """Return a function that yields the answers to linking trials.
 
-    A linking trial compares an agent with an anchor (an agent of the first plan), and counts for the ability of this agent. A
-    trial of two anchors can count for both. Its answer is then listed twice, once for each of them. The function yields the
-    answers in chunks of items, from the beginning each time it is called.
+    Extensions of the run have added these trials. A linking trial compares an agent with an anchor (an agent of the first plan),
+    and counts for the ability of this agent. A trial of two anchors can count for both. Its answer is then listed twice, once for
+    each of them. The function yields the answers in chunks of items, from the beginning each time it is called.
 
     select : function that takes a chunk of trials and returns a bool array (n_trials,), whether each may be used; None to use all
     """
@@ -500,7 +502,7 @@ def make_linking_answer_source(trials: TrialsByItem, *, select: ChunkFilter | No
 
 
 def _list_measured_agents(trials: ItemChunk, n_anchors: int) -> LinkingChunk:
-    """List the answers to linking trials with the agent that each answer measures, and with its partner.
+    """List the answers to linking trials with the measured agent and its partner.
 
     A linking trial compares an agent with an anchor, an agent of the first plan. It measures the ability of the agent, and the
     anchor is the partner. Trials that measure their first agent come first, then trials that measure their second agent. A trial

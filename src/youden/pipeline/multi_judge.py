@@ -30,27 +30,27 @@ from youden.types.pool import Bools, Codes, Floats
 ITEMS_AND_JUDGES: Target = "items-and-judges"
 
 
-def average_judges(result: Verdicts) -> Verdicts:
+def average_judges(verdicts: Verdicts) -> Verdicts:
     """Replace the answers of a jury (several judges) by the means of its judges' votes.
 
     An answer is missing if the vote of one of its judges is missing. Verdicts of a single judge are returned unchanged.
     """
-    if result.votes is None:
-        return result
-    columns = _make_answer_columns(result.votes.mean(axis=0), result.missing_reason)
+    if verdicts.votes is None:
+        return verdicts
+    columns = _make_answer_columns(verdicts.votes.mean(axis=0), verdicts.missing_reason)
     return replace(
-        result, answer=columns["answer"], hard_answer=columns["hard_answer"], missing_reason=columns["missing_reason"]
+        verdicts, answer=columns["answer"], hard_answer=columns["hard_answer"], missing_reason=columns["missing_reason"]
     )
 
 
 def _make_answer_columns(mean_vote: Floats, jury_reason: Codes) -> dict[str, NDArray[Any]]:
-    """Derive the columns "answer", "hard_answer" and "missing_reason" of verdicts from mean votes.
+    """Make the columns "answer", "hard_answer" and "missing_reason" of verdicts whose answers are mean votes.
+
+    If a mean vote is missing, the reason is "failed", unless the jury has a reason that is later in `MISSING_REASONS`, such as
+    "pending".
 
     mean_vote : float array (n_trials,), mean votes of the judges in [0, 1], NaN if a vote is missing
     jury_reason : int8 array (n_trials,), reason why the jury has no answer, as index into `MISSING_REASONS`; 0 if it has one
-
-    A trial with a mean vote has no reason. A trial without one keeps the reason of the jury if this comes after "failed" in
-    `MISSING_REASONS`. If not, for example because the jury answered although a vote is missing, the reason is "failed".
     """
     is_missing = np.isnan(mean_vote)
     hard_answer = np.where(is_missing, np.nan, mean_vote >= 0.5)
@@ -62,7 +62,7 @@ def _make_answer_columns(mean_vote: Floats, jury_reason: Codes) -> dict[str, NDA
 
 
 def iter_averaged_chunks(iter_chunks: Rows) -> Iterator[Mapping[str, NDArray[Any]]]:
-    """Yield the trials of a run in chunks, in which the answer of a jury is the mean of its judges' votes.
+    """Yield the trials of a run in chunks, with mean votes as the answers of a jury.
 
     A jury consists of several judges that answer the same trials. A vote is the answer of one of them. The answer to a trial
     is missing if the vote of any judge is missing. Chunks of a run with a single judge are yielded unchanged.
@@ -81,10 +81,10 @@ def iter_averaged_chunks(iter_chunks: Rows) -> Iterator[Mapping[str, NDArray[Any
 
 
 def _with_variance_between_judges(abilities: Abilities, trials: TrialsByItem) -> Abilities:
-    """Add the variance between judges to the covariance of abilities, so that intervals also cover other judges of this kind.
+    """Add the variance between judges to the covariance of abilities.
 
-    The abilities stay the same. The degrees of freedom of the intervals are computed again, because the number of judges
-    limits how well the new variances are known.
+    The intervals then also cover other judges of this kind. The abilities stay the same. The degrees of freedom of the intervals
+    are computed again, because the number of judges limits how well the new variances are known.
 
     trials : trials of the run, with the vote of each judge of a jury
 
@@ -107,7 +107,9 @@ def _with_variance_between_judges(abilities: Abilities, trials: TrialsByItem) ->
 
 
 def with_judge_variance(abilities: Abilities, trials: TrialsByItem) -> Abilities:
-    """Add the variance between a jury's votes to the covariance of abilities, if the target of their intervals requires it.
+    """Add the variance of a jury's votes to the covariance of abilities.
+
+    The target of the intervals determines the variance:
 
     - Target "items-and-judges": the variance between judges is added.
     - Target "these-items": the variance of the votes on the same trial is added, because the judges may answer the trial
@@ -166,7 +168,7 @@ def _compute_centred_covariance(std_error: Floats) -> Floats:
 
 
 def _estimate_answer_variance(trials: TrialsByItem) -> Floats | None:
-    """Estimate how much a jury's answer to a trial would vary if its judges answered the trial again.
+    """Estimate how much a jury's answer would vary if the trial were answered again.
 
     The answer is the mean vote of the judges. Its variance is estimated from the differences between the votes on one trial,
     and averaged over the trials of each agent. If some judges always give higher votes than others, the estimate is too large.
@@ -191,7 +193,7 @@ def _estimate_answer_variance(trials: TrialsByItem) -> Floats | None:
     return np.asarray(variance_sum / np.maximum(n_trials, 1))
 
 
-def with_jury_finding(result: Verdicts) -> Verdicts:
+def with_jury_finding(verdicts: Verdicts) -> Verdicts:
     """Add a finding with the effective number of judges to the verdicts of a jury.
 
     The effective number is the number of independent judges that would give as much information as the jury. It is computed from
@@ -200,16 +202,16 @@ def with_jury_finding(result: Verdicts) -> Verdicts:
 
     Returns verdicts with the finding, of the severity "note", as the last one of `warnings`.
     """
-    if result.votes is None:
-        return result
+    if verdicts.votes is None:
+        return verdicts
 
-    has_all_votes = ~np.isnan(result.votes).any(axis=0)
-    is_used = has_all_votes & is_training_answer(result)
-    votes = result.votes[:, is_used]
+    has_all_votes = ~np.isnan(verdicts.votes).any(axis=0)
+    is_used = has_all_votes & is_training_answer(verdicts)
+    votes = verdicts.votes[:, is_used]
     _, n_trials = votes.shape
     if n_trials < 2 or not votes.std(axis=1).all():  # a constant judge has no correlation with the others
-        return result
-    return replace(result, warnings=(*result.warnings, _make_jury_finding(votes)))
+        return verdicts
+    return replace(verdicts, warnings=(*verdicts.warnings, _make_jury_finding(votes)))
 
 
 def _make_jury_finding(votes: Floats) -> Finding:
@@ -232,7 +234,7 @@ def _make_jury_finding(votes: Floats) -> Finding:
 
 
 def describe_judge_spread(judges: JudgeSpread) -> str:
-    """Describe in a few sentences how much the judges of the same trials differ, and whether they can rank the agents.
+    """Describe how much judges of the same trials differ, and whether they can rank the agents.
 
     The text states the effective number of judges, which is the number of independent judges with the same information. It
     also compares the standard deviation (SD) between judges with that between agents.
@@ -407,10 +409,10 @@ def _measure_spread(
 def _average_by_agent(
     iter_votes: Callable[[], Iterable[tuple[PairChunk, Floats]]], combine: Callable[[Floats], Floats], n_agents: int
 ) -> TrialMeans:
-    """Combine the votes on each trial into one number, and average these numbers over the trials of each agent.
+    """Combine the votes on each trial into one number, and average these numbers by agent.
 
-    For example, the mean of the votes on each trial gives the mean ability over judges. The covariance of the averages treats the
-    items of the trials as a sample from a larger population of similar items.
+    For example, if the votes are combined by their mean, an average is the mean answer of the agent over trials and judges. The
+    covariance of the averages is for a larger population of items, from which those of the trials are a sample.
 
     iter_votes : function that returns chunks of trials with their votes, float array (n_judges, n_trials)
     combine : function that takes these votes and returns one number per trial, float array (n_trials,)

@@ -28,16 +28,24 @@ _SELECTION_FACTOR = 1.3
 
 
 def format_finishing_step(folder: RunFolder) -> str:
-    """Format how to finish the unfinished extension of a run; return an empty string if there is none.
+    """Format the advice to finish the unfinished extension of a run, with the command.
 
     Parameters
     ----------
     folder : RunFolder
         Folder of the run.
+
+    Returns
+    -------
+    str
+        A clause; an empty string if the run has no unfinished extension.
     """
     config = folder.find_config()  # None for an imported run
     unfinished = None if config is None else config.unfinished
-    if unfinished is None or len(get_extensions(folder.read_plan_without_trials()).steps) > unfinished.number:
+    if unfinished is None:
+        return ""
+    n_planned_steps = len(get_extensions(folder.read_plan_without_trials()).steps)
+    if n_planned_steps > unfinished.number:  # the plan already contains the extension
         return ""
     return f"finish the extension that was stopped: `{unfinished.format_command(folder.path)}`"
 
@@ -114,9 +122,12 @@ def format_next_step(folder: RunFolder, facts: RunFacts, *, usd_per_call: float 
 
 
 def _format_next_search(folder: RunFolder, plan: Plan) -> str:
-    """Format how to continue a plan in rounds, which depends on the reason why its rounds ended."""
+    """Format the advice on how to continue a search that has stopped.
+
+    The advice depends on the reason for which it stopped.
+    """
     command = folder.format_command()
-    stop_note = " ".join(plan.notes)
+    stop_note = " ".join(plan.notes)  # contains the reason
     if STOP_MESSAGES["near enough"] in stop_note:
         return (
             "for a longer search, set a smaller `max_regret` in the config of the run, and run it with --out NEW; with the same "
@@ -130,9 +141,12 @@ def _format_next_search(folder: RunFolder, plan: Plan) -> str:
 
 
 def _format_balance(folder: RunFolder, division: CallDivision, *, usd_per_call: float | None) -> str:
-    """Format how many more calls would make the division of calls optimal, with the half-width that is expected after them.
+    """Format how many more calls would make the fraction of independent trials optimal.
 
-    division : division of the further calls, if most of the variance of an ability is due to the false-positive rates
+    The intervals of the run are wide mainly because of the errors of the false-positive rates. The text also has the half-width
+    that is expected after these calls.
+
+    division : division of further calls between paired and independent trials
     usd_per_call : price of a call in USD; the text has no price if it is None or 0
     """
     n_calls = division.n_calls_to_balance
@@ -151,10 +165,10 @@ def _format_balance(folder: RunFolder, division: CallDivision, *, usd_per_call: 
 
 
 def _format_separation(folder: RunFolder, plan: Plan, pair: Sequence[str], *, usd_per_call: float | None) -> str:
-    """Format how many more calls or items would make two agents significantly different, with price and command.
+    """Format how many more calls or items would make two agents significantly different.
 
-    The needed data are forecast in blocks (trials of one item, two per agent), from which the number of calls follows. With a
-    focus, which is used in large pools, the new trials measure only the two agents.
+    The text has the price and the command. In large pools, the command has a focus: the new trials then measure only the two
+    agents.
 
     plan : plan of the run
     pair : ids of the two agents
@@ -171,7 +185,7 @@ def _format_separation(folder: RunFolder, plan: Plan, pair: Sequence[str], *, us
             f"is as estimated: `{command}`"
         )
 
-    # a block has two trials of each measured agent; without a focus, each trial measures two agents
+    # A block has two trials of each agent that it measures. With a focus, a trial measures one agent, and otherwise two.
     has_focus = plan.n_agents > 2 * len(pair)
     n_measured = len(pair) if has_focus else plan.n_agents
     n_paired_per_block = 2 * len(pair) if has_focus else plan.n_agents
@@ -204,7 +218,7 @@ class _NeededData(NamedTuple):
 
 
 def _forecast_needed_data(folder: RunFolder, plan: Plan, pair: Sequence[str]) -> _NeededData | None:
-    """Forecast how many blocks or items must be added to a run to make the difference of two agents significant.
+    """Forecast the blocks or items that make the difference of two agents significant.
 
     A block is a set of trials of one item, with two trials of each agent. The difference counts as significant if the
     half-width of its interval is below the difference divided by `_SELECTION_FACTOR`, because the two agents were selected from
@@ -249,10 +263,10 @@ def _forecast_data_by_scaling(variance_ratio: float, plan: Plan) -> _NeededData:
 
 
 def _read_ability_difference(folder: RunFolder, pair: Sequence[str]) -> tuple[float, float]:
-    """Read the difference between the abilities of two agents from the ranking of a run, and its squared half-width.
+    """Read the difference between the abilities of two agents, and its squared half-width.
 
-    The half-width is that of a confidence interval. The squared half-width of the difference is the sum of the squared
-    half-widths of both abilities.
+    They are read from the ranking of the run. The half-width is that of a confidence interval. The squared half-width of the
+    difference is the sum of the squared half-widths of both abilities.
 
     folder : folder of the run
     pair : ids of the two agents
@@ -277,9 +291,8 @@ def _read_ability_difference(folder: RunFolder, pair: Sequence[str]) -> tuple[fl
 def _forecast_data_by_components(components: AgentVariances, half_width: float, plan: Plan) -> _NeededData:
     """Forecast how much data must be added to a run so that an interval has a given half-width.
 
-    The result is a number of blocks of trials on the present items if enough blocks are possible, because these need no new
-    responses. Otherwise, it is a number of items with as many blocks each as the present ones. At least a tenth of the present
-    number is added.
+    Blocks of trials on the present items are preferred, because they need no new responses. If too few blocks are possible, the
+    result is a number of items, with as many blocks each as the present ones. At least a tenth of the present number is added.
 
     components : variance components of the estimate, arrays (1,)
     half_width : required half-width of its interval

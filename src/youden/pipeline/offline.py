@@ -67,7 +67,7 @@ class KnownRounds:
 
 
 def find_known_rounds(planned: PlannedRun) -> KnownRounds:
-    """Find the plan of a run with all rounds that can be planned from the answers in its store.
+    """Find the plan of a run with all rounds that stored answers determine.
 
     Adaptive designs plan their trials in rounds. A round depends on the answers to the rounds before it, so it can be planned
     only if all these answers are in the store. No request is sent.
@@ -189,7 +189,9 @@ def import_run(planned: PlannedRun, paths: Sequence[Path]) -> ImportCounts:
 
 
 def plan_worker_run(config: RunConfig) -> PlannedRun:
-    """Plan a run for a worker, a process that sends requests for it but writes no file.
+    """Plan a run for a worker process.
+
+    A worker sends requests for the run, but writes no file.
 
     Raises ConfigError [judge-offline] if the judge makes no calls, so that a worker has nothing to send. Raises PoolError,
     PlanError, ConfigError or RunFolderError if the run cannot be planned.
@@ -238,7 +240,7 @@ def run_worker(config: RunConfig, options: JudgingOptions | None = None) -> Verd
 
 
 def join_run(planned: PlannedRun, options: JudgingOptions | None = None) -> Verdicts:
-    """Send requests of a run as one of several workers, and return the verdicts of its whole plan.
+    """Send requests of a run as one of several workers, and return its verdicts.
 
     The workers are processes, possibly on several machines, that share the store and the cost cap of the run. Each worker
     also waits for the requests of the others. No file is written to the folder of the run.

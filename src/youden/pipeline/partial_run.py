@@ -113,7 +113,9 @@ def _warn_kept_outcomes(config: RunConfig, folder: RunFolder, n_saved: int, *, n
 
 
 def _describe_votes(verdicts: Verdicts, judge: JudgeConfig) -> str:
-    """Describe how many trials each judge of a jury has answered, if no trial has the answers of all judges.
+    """Describe how many trials each judge of a jury has answered.
+
+    The text is used if no trial has the answers of all judges.
 
     verdicts : verdicts without any answer of the jury
     judge : config of the jury, or of a single judge
@@ -134,7 +136,7 @@ def _describe_votes(verdicts: Verdicts, judge: JudgeConfig) -> str:
 
 
 def _find_plan_so_far(config: RunConfig, folder: RunFolder, judge: JudgeConfig) -> Plan:
-    """Read the plan of a run, and add the rounds and follow-up trials that its stored answers determine.
+    """Read the plan of a run with all rounds and follow-up trials that stored answers determine.
 
     Rounds and follow-up trials are planned from earlier answers. Rounds are added until a round has trials without a stored
     answer (the usual case), or until the plan is complete. No request is sent, and nothing is written.

@@ -91,20 +91,20 @@ def draw_run_plan(config: RunConfig, unwritten: Pool | None = None) -> Plan:
 
 
 def find_run_plan(config: RunConfig, folder: RunFolder, pools: Sequence[Pool] | None = None) -> RunPlan:
-    """Read the plan of a run from its folder and bring it up to date with the config, or draw a new plan if there is none.
+    """Read the plan of a run and update it to the config, or draw a new plan.
 
-    If the stored plan fits the config, extensions that the config lists and the plan lacks are added. Extensions are steps that
-    add agents, items, repeats or calls to a judged run. If the stored plan does not fit, it is replaced as long as it is not
-    judged. It is also replaced if it was drawn for a free judge and calls of the present judge cost money: a plan for a free
-    judge has many independent trials, which would be expensive.
+    Extensions of the config that the stored plan lacks are added. Extensions add agents, items, repeats or calls to a judged run.
+
+    A stored plan that is not judged yet is replaced by a new one if it does not fit the config. It is also replaced if it was
+    drawn for a free judge and the present judge costs money. Plans for free judges have many independent trials.
 
     config : config of the run
     folder : folder of the run, with or without a plan
     pools : result of `read_run_pools(config)`; None if the pools are to be read
 
-    Raises RunFolderError [run-mismatch] if the folder has answers to a plan that does not fit the config, and [run-extended] if
-    the stored plan has more extensions than the config. Raises PoolError, PlanError or ConfigError (such as [focus-invalid]) if
-    pool, plan and config do not fit each other. Raises StatisticsError [self-target] if self-trials cannot estimate the target.
+    Raises RunFolderError [run-mismatch] if a judged plan does not fit the config, and [run-extended] if the stored plan has more
+    extensions than the config. Raises PoolError, PlanError or ConfigError (such as [focus-invalid]) if pool, plan and config do
+    not fit each other. Raises StatisticsError [self-target] if self-trials cannot estimate the target.
     """
     if pools is None:
         pools = read_run_pools(config)
@@ -175,7 +175,7 @@ def _add_missing_steps(config: RunConfig, folder: RunFolder, stored_plan: Plan, 
 
 
 def _with_stopping_options(plan: Plan, config: RunConfig) -> Plan:
-    """Replace the options of a plan in rounds that decide when its rounds stop by those of the config.
+    """Replace the options that decide when the rounds of a plan stop by those of the config.
 
     A run in rounds, such as a search for the best agents, can thus be continued to a new goal. Any other plan is unchanged.
     """
@@ -309,12 +309,10 @@ _PLANNED_CAP_FRACTION = 0.9
 
 
 def _estimate_affordable_calls(config: RunConfig, pool: Pool, design: str, options: Mapping[str, Json]) -> int | None:
-    """Estimate how many calls the cost cap pays for, up to the number of calls of the dense design.
+    """Estimate how many calls the cost cap pays for.
 
-    The price of a call is estimated from a plan of the default size.
-
-    Returns None if the config has no cost cap, if it does not pay for a call, if calls cost nothing, or if their price is
-    unknown.
+    The result is at most the number of calls of the dense design. The price of a call is estimated from a plan of the default
+    size. Returns None without a cost cap, without a known price above 0, or if the cap pays for no call.
     """
     judge = load_judge_of_run(config)
     if not config.max_cost or not judge.makes_calls:
@@ -391,9 +389,10 @@ def _describe_differences(config: RunConfig, plan: Plan, pools: Sequence[Pool]) 
     if config.trials_from is not None and not is_part_of(plan, RunFolder(Path(config.trials_from))):
         yield f"trials_from is {config.trials_from}, but the trials are not from that run"
 
-    # compare the extensions of the plan and of the config up to the end of the shorter list; each has its own pool
-    planned_extensions, pools_of_extensions = get_extensions(plan).steps, pools[1:]
-    common_extensions = zip(planned_extensions, config.extensions, pools_of_extensions, strict=False)
+    # compare the extensions that both the plan and the config have; `zip` ends with the shorter list
+    planned_extensions = get_extensions(plan).steps
+    pools_after_extensions = pools[1:]
+    common_extensions = zip(planned_extensions, config.extensions, pools_after_extensions, strict=False)
     for number, (planned, requested, pool) in enumerate(common_extensions, 1):
         if not _is_same_step(planned, requested, pool, plan):
             yield f"extension number {number} differs"
@@ -414,9 +413,10 @@ def _without_options(options: Mapping[str, Any], removed_names: Collection[str])
 
 
 def _iter_planning_keys(config: RunConfig, plan: Plan) -> Iterator[tuple[str, object, object]]:
-    """Yield each config key that decides which trials are planned, with its value in the plan and in the config.
+    """Yield the config keys on which planned trials depend, with their values.
 
-    A plan that selects trials of another run (`trials_from`) depends on fewer keys, because the other run determines its design.
+    Each key has its value in the plan and its value in the config. A plan that selects trials of another run (`trials_from`)
+    depends on fewer keys, because the other run determines its design.
     """
     yield "trials_from", "trials_from" in plan.options, config.trials_from is not None
     if not _takes_more_trials(config, plan):
@@ -428,10 +428,9 @@ def _iter_planning_keys(config: RunConfig, plan: Plan) -> Iterator[tuple[str, ob
 
 
 def _iter_design_keys(config: RunConfig, plan: Plan) -> Iterator[tuple[str, object, object]]:
-    """Yield each config key that decides how a design plans trials, with its value in the plan and in the config.
+    """Yield the config keys that decide how a design plans trials, with their values.
 
-    The caller compares both values to decide whether a stored plan can be reused. Options that only decide when a run in
-    rounds stops are left out, because they do not change trials that were planned already.
+    The caller compares both values to decide whether a stored plan can be reused.
 
     config : config of the run
     plan : stored plan
@@ -442,13 +441,13 @@ def _iter_design_keys(config: RunConfig, plan: Plan) -> Iterator[tuple[str, obje
     yield "design", plan.design, requested_design
     yield "self_trials", plan.options.get("self_trials", 0), config.self_trials
 
-    # the stopping options may differ, unless the designs differ; the plan's options contain some keys that are not of the design
-    stopping_options: tuple[str, ...] = ()
+    # options that decide when the rounds of a design stop may differ, because they do not change trials that are planned already
+    ignored_options: tuple[str, ...] = ()
     if requested_design == plan.design:
-        stopping_options = STOPPING_OPTIONS.get(plan.design, ())
-    planned_options = _without_options(plan.options, {*_NO_DESIGN_OPTIONS, *stopping_options})
+        ignored_options = STOPPING_OPTIONS.get(plan.design, ())
+    planned_options = _without_options(plan.options, {*_NO_DESIGN_OPTIONS, *ignored_options})
     _, requested_options = config.effective_design
-    yield "options", planned_options, _without_options(requested_options, stopping_options)
+    yield "options", planned_options, _without_options(requested_options, ignored_options)
 
     yield "independent", plan.request.independent, config.independent
     yield "holdout", plan.request.holdout, config.holdout
@@ -456,10 +455,10 @@ def _iter_design_keys(config: RunConfig, plan: Plan) -> Iterator[tuple[str, obje
 
 
 def _get_requested_design(config: RunConfig, plan: Plan) -> str:
-    """Return the name of the design that the config requests, for a comparison with the design of a stored plan.
+    """Return the name of the design that the config requests.
 
-    If a pool has one or two agents, the design "cyclic" makes a plan of self-trials. The stored plan then has the name of the
-    design for self-trials, which is returned in place of "cyclic".
+    It is compared with the design of a stored plan. For a pool of one or two agents, the design "cyclic" makes a plan of
+    self-trials, which has another design name. If the stored plan is such a plan, this name is returned in place of "cyclic".
 
     plan : stored plan
     """
@@ -470,19 +469,17 @@ def _get_requested_design(config: RunConfig, plan: Plan) -> str:
 
 
 def _takes_more_trials(config: RunConfig, plan: Plan) -> bool:
-    """Return whether the config selects more trials of another run (`trials_from`) than `plan` has.
+    """Return whether a config selects more trials of another run (`trials_from`) than a plan has.
 
-    False if the config has no `trials_from`, if `plan` has all trials of the other run, or if one of the two numbers is
-    not an integer. With the same seed, the larger selection contains the trials of `plan`.
+    Returns False if the config has no `trials_from`, or if one of the two numbers of calls is unknown. With the same seed, the
+    larger selection contains the trials of the plan.
     """
-    old_calls = plan.options.get("calls")
-    if config.trials_from is None or not isinstance(old_calls, int):
+    planned_calls = plan.options.get("calls")  # None if the plan has all trials of the other run
+    if config.trials_from is None or not isinstance(planned_calls, int):
         return False
-
-    # without `calls`, the config takes all trials
-    if config.calls is None:
+    if config.calls is None:  # the config selects all trials
         return True
-    return isinstance(config.calls, int) and config.calls > old_calls
+    return isinstance(config.calls, int) and config.calls > planned_calls
 
 
 def is_part_of(plan: Plan, run: RunFolder) -> bool:
@@ -531,20 +528,22 @@ def check_same_run(folder: RunFolder, run_plan: RunPlan, judge: JudgeConfig) -> 
         check_no_foreign_files(folder)
         return
 
-    # if the plan is stored already, any answers are accepted: an earlier command stopped before it replaced older ones
     run_digest = run_plan.plan.digest
     stored_digest = None if run_plan.stored_plan is None else run_plan.stored_plan.digest
-    is_stored = run_digest == stored_digest
-
-    # if not, the answers must belong to the plan of the run, or to the stored plan that it extends
     judged_digest = folder.read_judged_plan_digest()
-    if not is_stored and judged_digest not in (run_digest, stored_digest):
+    is_judged_plan_valid = judged_digest in (run_digest, stored_digest)
+
+    # an earlier command may have stored the plan of the run, and then stopped before it replaced older answers
+    is_plan_stored = run_digest == stored_digest
+    if not is_judged_plan_valid and not is_plan_stored:
         raise _make_mismatch_error(folder, "the answers to another plan (pool, design, budget, holdout or seed differ)")
     _check_same_judge(folder, judge)
 
 
 def _check_same_judge(folder: RunFolder, judge: JudgeConfig) -> None:
-    """Check that the given judge made the answers in a run folder, so that answers of two judges are never mixed.
+    """Check that the given judge made the answers in a run folder.
+
+    Answers of two judges must not be mixed.
 
     folder : folder of a run with complete answers
     judge : judge of the present config
@@ -605,7 +604,7 @@ def _has_readable_pool(folder: RunFolder) -> bool:
 
 
 def _suggest_search(config: RunConfig, folder: RunFolder, stored_plan: Plan) -> str:
-    """Suggest the command that continues a run with the search for the best agents that the config asks for.
+    """Suggest the command that continues a run with a search for the best agents.
 
     stored_plan : plan in the folder
 
@@ -628,7 +627,9 @@ def _suggest_search(config: RunConfig, folder: RunFolder, stored_plan: Plan) -> 
 
 
 def _suggest_extension(config: RunConfig, folder: RunFolder, stored_plan: Plan, pool: Pool) -> str:
-    """Suggest the command that extends a run whose pool has more agents, items or repeats (further responses).
+    """Suggest the command that extends a run to a larger pool.
+
+    The pool may have more agents, items or repeats (further responses).
 
     stored_plan : plan in the folder
     pool : present pool of the config
@@ -660,7 +661,9 @@ def _suggest_extension(config: RunConfig, folder: RunFolder, stored_plan: Plan, 
 
 
 def _find_original_pool(stored_plan: Plan, pool: Pool) -> Pool | None:
-    """Find the pool for which a run was first planned, as a part of its present pool.
+    """Find the pool for which a run was first planned.
+
+    It is a part of the present pool.
 
     stored_plan : plan of the run
     pool : present pool, which may have more agents, items or responses
@@ -702,8 +705,8 @@ def _make_plan_mismatch_error(folder: RunFolder, differences: Sequence[str], rem
     differences : phrases that describe the differences between the stored plan and the config
     remedy : sentences without a full stop at the end; "" for the usual remedy for these differences
     """
-    is_pool_changed = not {_POOL_CHANGED, _OTHER_ORDER}.isdisjoint(differences)
-    if not remedy and is_pool_changed:
+    has_pool_changed = _POOL_CHANGED in differences or _OTHER_ORDER in differences
+    if not remedy and has_pool_changed:
         remedy = f"Restore the pool as it was judged, or set {_NEW_NAME}"
     return _make_mismatch_error(folder, f"the answers to another plan: {'; '.join(differences)}", remedy=remedy)
 
@@ -721,7 +724,7 @@ def _make_mismatch_error(folder: RunFolder, content: str, *, remedy: str = "") -
 
 
 def is_same_judge(recorded: Mapping[str, Json], judge: JudgeConfig) -> bool:
-    """Return whether a judge is the one that gave the answers in a run folder, as far as the folder records it.
+    """Return whether a judge gave the answers in a run folder, as far as the folder records it.
 
     The result is True for a judge that replays recorded answers, because these can come from any judge.
 

@@ -63,9 +63,8 @@ def estimate_variance_components(verdicts: Verdicts) -> AgentVariances:
     A block is a set of trials of one item in which each agent appears once as the first and once as the second text.
 
     Returns three float arrays (n_agents,): the agent × item variance, the residual variance of one trial, and the constant
-    variance, which more paired trials do not reduce. The rate variance, which the estimated false-positive rates add to an
-    ability, is part of the residual variance if extensions of the plan add independent trials, because these reduce it. If they
-    add none, the rate variance is the constant variance.
+    variance, which more calls do not reduce. The variance of the estimated false-positive rates is part of the residual variance
+    if extensions of the plan add independent trials. Otherwise, it is the constant variance.
 
     Raises StatisticsError if the answers cannot be fitted, for example [trial-none] if there are none.
     """
@@ -79,7 +78,7 @@ def estimate_variance_components(verdicts: Verdicts) -> AgentVariances:
     if not adds_independent(verdicts.plan):
         return components._replace(constant=rate_variance)
 
-    # the residual variance is per trial: n trials together have 1/n of it
+    # the residual variance is that of one trial; a mean of n trials has 1/n of it
     n_trials = influence.n_trials.sum(axis=1)
     rate_variance_per_trial = rate_variance * n_trials
     residual = components.residual + rate_variance_per_trial
@@ -87,9 +86,10 @@ def estimate_variance_components(verdicts: Verdicts) -> AgentVariances:
 
 
 def _compute_block_influence(verdicts: Verdicts, mean_answer: Floats) -> InfluenceTable:
-    """Compute the influence of each item on each ability: the item's contribution to the estimation error of the ability.
+    """Compute the influence of each item on each ability.
 
-    Only answered trials of blocks count. A block has two trials of each agent on one item.
+    An influence is the item's contribution to the estimation error of the ability. Only answered trials of blocks count. A block
+    has two trials of each agent on one item.
 
     mean_answer : float array (n_agents,), mean answer of each agent, before false-positive rates are subtracted
     """
@@ -239,9 +239,9 @@ class PrecisionForecast:
         self.source = OWN_ANSWERS if components else f"{self.domains}, by {kind} answers; this run has no answers yet"
 
     def _set_half_widths(self, plan: Plan, components: AgentVariances | None, kind: AnswerKind) -> None:
-        """Forecast the half-width of the intervals for half, one and two times the plan's trials, and set `half_width`.
+        """Set `half_width`, the forecasts of the half-width of the intervals.
 
-        A multiple is left out if the items do not allow so many trials.
+        They are for half, one and two times the plan's trials. A multiple is left out if the items do not allow so many trials.
 
         components : variance components of the agents from the run's own answers; None to use reference data
         kind : kind of the judge's answers, which selects the reference data
@@ -263,7 +263,7 @@ class PrecisionForecast:
                 self.half_width[multiple] = widen_half_widths(reference_range)
 
     def _forecast_rate_share(self, plan: Plan, kind: AnswerKind) -> float | None:
-        """Forecast the fraction of the variance of an ability that is due to the false-positive rates of the agents.
+        """Forecast the share of the false-positive rates in the variance of an ability.
 
         The rates are assumed to be `ASSUMED_FPR`. The other variance components are taken from the reference data.
 
@@ -299,18 +299,17 @@ class PrecisionForecast:
     def _set_trials_or_items_needed(
         self, half_width: float, plan: Plan, components: AgentVariances | None, kind: AnswerKind
     ) -> None:
-        """Set `trials_needed`, the number of trials per agent that give the half-width, with its range.
+        """Set `trials_needed`: the mean number of trials per agent that give the half-width, and its range.
 
-        With reference data, the mean is for their usual variances. The range begins with variances that give narrower intervals,
-        and ends with variances that give wider ones. With `components`, mean and range are one number. If no number of trials on
-        these items is enough, `items_needed` is set instead.
+        The mean is for the usual variances of the reference data. The range is for variances that give narrower or wider
+        intervals. With `components`, mean and range are the same number. If no number of trials on these items is enough,
+        `items_needed` is set instead.
 
         half_width : half-width of the intervals that the fraction `HALF_WIDTH_FRACTION` of the agents must reach
         components : variance components of the agents from the run's own answers; None to use reference data
         kind : kind of the judge's answers, which selects the reference data
         """
-        # a reference data set is represented by one agent, whose half-width is exceeded by 10% of the agents: if this agent
-        # reaches the half-width, 90% of the agents do
+        # `_list_forecast_cases` represents a reference data set by one agent, which must reach the half-width
         fraction = 1.0 if components is None else HALF_WIDTH_FRACTION
         cases = _list_forecast_cases(components, kind)
 
@@ -322,10 +321,12 @@ class PrecisionForecast:
             low = float(count_trials(cases.narrow).min())
             high = float(count_trials(cases.wide).max())
             self.trials_needed = TrialsNeeded(low, mean, high if np.isfinite(high) else None)
-        else:
-            find_items = partial(find_min_items, half_width=half_width, fraction=fraction, n_agents=plan.n_agents)
-            item_counts = [find_items(variances) for variances in cases.usual]
-            self.items_needed = min((n_items for n_items in item_counts if n_items is not None), default=None)
+            return
+
+        find_items = partial(find_min_items, half_width=half_width, fraction=fraction, n_agents=plan.n_agents)
+        item_counts = [find_items(variances) for variances in cases.usual]
+        known_counts = [n_items for n_items in item_counts if n_items is not None]
+        self.items_needed = min(known_counts, default=None)
 
     def _set_search_forecast(
         self, max_regret: float, n_pilot_calls: int, components: AgentVariances, plan: Plan
@@ -377,11 +378,11 @@ class PrecisionForecast:
         return _format_range(self.half_width[1.0]) if 1.0 in self.half_width else None
 
     def to_json(self) -> dict[str, Json]:
-        """Return the forecast in the form of the output of `youden run --json`.
+        """Return the forecast as a JSON object, for the output of `youden run --json`.
 
-        The keys are the names of attributes. `half_width` has the multiples of the plan's trials as keys, such as "0.5".
-        The further key `reach` states what a search for the best agents can reach, as the list [`max_regret`, `lowest_bound`,
-        `search_items`, `search_calls`] of attributes. It is None for a plan without a maximum regret.
+        The keys are names of attributes, and `reach`: the list [`max_regret`, `lowest_bound`, `search_items`, `search_calls`] of
+        attributes for a search for the best agents, None for a plan without a maximum regret. The keys of `half_width` are
+        multiples of the plan's trials, such as "0.5".
         """
         attribute_names = (
             "n_independent",
@@ -424,7 +425,9 @@ class _ForecastCases(NamedTuple):
 
 
 def _list_forecast_cases(components: AgentVariances | None, kind: AnswerKind) -> _ForecastCases:
-    """List the variance components that give narrow, usual and wide intervals, for a forecast of the number of trials.
+    """List variance components that give narrow, usual and wide intervals.
+
+    They are used to forecast the number of trials.
 
     components : variance components of the agents from the run's own answers; None to use reference data
     kind : kind of the judge's answers, which selects the reference data
@@ -432,7 +435,7 @@ def _list_forecast_cases(components: AgentVariances | None, kind: AnswerKind) ->
     if components is not None:
         return _ForecastCases(narrow=[components], usual=[components], wide=[components])
 
-    # of each data set, the agent whose interval is wider than those of 90% of the agents: if it is narrow enough, so are they
+    # a data set is represented by the agent at the 90% quantile of the half-widths: if this agent reaches a half-width, 90% do
     prior = components_at_quantile(HALF_WIDTH_FRACTION, kind)
     return _ForecastCases(
         narrow=_split_by_data_set(prior, width_factor=1 / WIDTH_FACTOR),
@@ -543,21 +546,24 @@ def read_variance_components(folder: RunFolder) -> AgentVariances | None:
     RunFolderError
         If a file is damaged.
     """
-    if not (folder.has("verdicts.parquet") and folder.has("plan.parquet")):
+    if not folder.has("verdicts.parquet") or not folder.has("plan.parquet"):
         return None
     plan = folder.read_plan()
-    has_blocks = plan.question == "information" and is_balanced(plan) and not get_extensions(plan).steps
-    if has_blocks and plan.digest == folder.read_judged_plan_digest():
-        with suppress(StatisticsError):
-            return estimate_variance_components(folder.read_verdicts(plan))
+    was_extended = bool(get_extensions(plan).steps)
+    if plan.question != "information" or was_extended or not is_balanced(plan):
+        return None
+    if plan.digest != folder.read_judged_plan_digest():
+        return None
+    with suppress(StatisticsError):  # the answers may not determine the abilities
+        return estimate_variance_components(folder.read_verdicts(plan))
     return None
 
 
 def check_width_attainable(plan: Plan) -> None:
     """Raise PlanError [width-items] if a plan has too few items for the requested half-width of its intervals.
 
-    The agent × item variance states how much the score of an agent varies between items. The check is lenient: it assumes half of
-    the smallest agent × item variance in the reference data sets, and no residual variance of the trials.
+    The check is optimistic. For the agent × item variance (how much the score of an agent varies between items), it assumes half
+    of the smallest value in the reference data sets. It assumes that trials have no residual variance.
     """
     half_width = get_width_design(plan).half_width
     smallest_variance = min(data_set.agent_item for data_set in REFERENCE_DATA["graded"])
@@ -645,10 +651,10 @@ def format_forecast(forecast: PrecisionForecast, *, usd_per_call: float | None =
 def _compare_allocations(
     regret_by_multiple: dict[float, RegretByAllocation], bound: RegretByAllocation
 ) -> Iterator[str]:
-    """Yield two notes, one about sampling all agents equally and one about a search for the best agent.
+    """Yield a note on the regret with equal sampling, and one on the regret with a search.
 
     The regret is the ability of the best agent minus that of the selected one. The regret bound is its upper confidence bound.
-    Both are stated in comparisons of 100: an ability of 0.04 is 4 of 100 comparisons.
+    Both are stated in comparisons of 100: a regret of 0.04 is 4 of 100 comparisons.
 
     regret_by_multiple : expected regret at multiples of the plan's trials; the key 1.0 is for the plan itself
     bound : regret bound at the plan's own number of trials
@@ -661,13 +667,15 @@ def _compare_allocations(
         f"bound is {_format_of_100(bound.uniform)}, and all intervals are about equally wide"
     )
 
-    lowers_regret = regret.search.mean < regret.uniform.mean
-    raises_bound = bound.search.mean > bound.uniform.mean
-    effect_on_regret = "lowers this regret to" if lowers_regret else "does not lower this regret:"
-    effect_on_bound = "raises the bound to" if raises_bound else "does not raise the bound:"
+    regret_effect = "does not lower this regret:"
+    if regret.search.mean < regret.uniform.mean:
+        regret_effect = "lowers this regret to"
+    bound_effect = "does not raise the bound:"
+    if bound.search.mean > bound.uniform.mean:
+        bound_effect = "raises the bound to"
     yield (
-        f"a search (`top: 1`) with equally many calls {effect_on_regret} {_format_of_100(regret.search)} and "
-        f"{effect_on_bound} {_format_of_100(bound.search)}; its bound holds over all interim analyses, and intervals of "
+        f"a search (`top: 1`) with equally many calls {regret_effect} {_format_of_100(regret.search)} and "
+        f"{bound_effect} {_format_of_100(bound.search)}; its bound holds over all interim analyses, and intervals of "
         "eliminated agents are wider"
     )
 
@@ -729,9 +737,10 @@ def format_cost(n_calls: float, usd_per_call: float | None) -> str:
 
 
 def _format_trials_needed(forecast: PrecisionForecast, half_width: float, usd_per_call: float | None) -> str:
-    """Format how many trials per agent and calls give the requested half-width, and their cost, as a sentence.
+    """Format how many trials and calls give the requested half-width, with their cost.
 
-    If no number of trials on these items is enough, the sentence states how many items are needed, if that is known.
+    The result is a sentence. If no number of trials on these items is enough, the sentence states how many items are needed, if
+    that is known.
 
     forecast : forecast of a plan that requests the half-width
     half_width : requested half-width
@@ -746,10 +755,10 @@ def _format_trials_needed(forecast: PrecisionForecast, half_width: float, usd_pe
 
 
 def _format_trials_and_calls(forecast: PrecisionForecast, needed: TrialsNeeded, usd_per_call: float | None) -> str:
-    """Format the range of the trials and calls that give a half-width, with their cost, as the end of a sentence.
+    """Format the range of the trials and calls that give a half-width, with their cost.
 
-    If the half-width may not be reached on these items, the text has only the smallest numbers. If the forecast is from the
-    run's own answers, the text has one number instead of a range.
+    The result is the end of a sentence. If the half-width may not be reached on these items, the text has only the smallest
+    numbers. If the forecast is from the run's own answers, the text has one number instead of a range.
 
     forecast : forecast of the plan, which converts trials per agent into calls
     needed : trials per agent that give the half-width

@@ -157,7 +157,7 @@ def _explain_insufficient_data(
 
 
 def _explain_position_problem(preference: PreferenceFacts) -> Recommendation | None:
-    """Explain why no agent is recommended if the preferences may be due to the position of the responses.
+    """Explain why no agent is recommended if positions of responses may explain the preferences.
 
     A judge with a position bias prefers the first or the second response, whichever agents are compared.
 

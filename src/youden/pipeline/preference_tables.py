@@ -142,9 +142,10 @@ def fit_preference_run(
 
 
 def _correlate_with_length(folder: RunFolder, iter_trials: Rows, *, n_trials: int) -> float:
-    """Correlate preferences for the first response with log(length of the first response / length of the second).
+    """Correlate preferences for the first response with the log ratio of the two lengths.
 
-    The correlation is NaN if `read_answer_lengths` returns None, or if preferences or ratios do not vary.
+    The ratio is the length of the first response, divided by that of the second. The correlation is NaN if `read_answer_lengths`
+    returns None, or if preferences or ratios do not vary.
 
     folder : folder of the run
     iter_trials : function that yields the trials of the run with their answers; each chunk of trials is a mapping of column

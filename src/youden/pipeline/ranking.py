@@ -399,9 +399,9 @@ def estimate_anchor_abilities(trials: TrialsByItem, *, target: Target = "items-l
 def _estimate_abilities_by_method(
     verdicts: Verdicts, target: Target, method: RankMethod = "auto"
 ) -> tuple[TrialsByItem, Abilities]:
-    """Estimate the abilities for a ranking, and return them together with the trials grouped by item.
+    """Estimate the abilities for a ranking, and return them together with the trials, grouped by item.
 
-    target : items and judges that the intervals refer to, such as "items-like-these"
+    target : population of items and judges that the intervals refer to, such as "items-like-these"
     method : estimator, "auto", "trial-mean" or "additive-fit"
 
     Raises StatisticsError [rank-method] if the method is unknown, [rank-preference] if the plan asks for preferences and
@@ -419,8 +419,9 @@ def _estimate_abilities_by_method(
             f"The method of a ranking is unknown: got {method!r}. Pass one of: {', '.join(get_args(RankMethod))}.",
             slug="rank-method",
         )
-    # Intervals for these items alone, or for other judges, include the variance of a jury's votes. Intervals for items like these
-    # include it already, because they are computed from the variation between items.
+
+    # The variance of a jury's votes is added to the intervals. Intervals for items like these already contain it, because they
+    # are computed from the variation between items.
     adds_vote_variance = target != "items-like-these"
     if target == ITEMS_AND_JUDGES:
         verdicts = average_judges(verdicts)

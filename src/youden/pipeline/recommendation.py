@@ -55,12 +55,11 @@ class JudgeRates(NamedTuple):
 
 
 def measure_judge_rates(trials: TrialsByItem) -> JudgeRates:
-    """Compute the true-positive rate, the false-positive rate and J = TPR − FPR of a judge from the answers of a run.
+    """Compute the true-positive rate, the false-positive rate and J = TPR − FPR of a judge.
 
     The TPR is the mean answer to paired trials, which show two responses to one item. The FPR is the mean answer to independent
-    trials, which show responses to two different items. Three kinds of trials do not count: trials of held-out cells (agent,
-    item); probes, whose texts were chosen because they are similar; and follow-ups, which were added later for agents that
-    agree often. A rate without answers is NaN, and J is then also NaN.
+    trials, which show responses to two different items. Trials of held-out cells (agent, item), probes and follow-ups do not
+    count. A rate without answers is NaN, and J is then also NaN.
     """
     paired = ItemTotals(trials.plan.n_items)
     for chunk in trials.iter_answered():
@@ -71,9 +70,10 @@ def measure_judge_rates(trials: TrialsByItem) -> JudgeRates:
 
 
 def measure_judge_from_differences(chunks: Iterable[RateChunk], *, n_items: int) -> JudgeRates:
-    """Compute Youden's J of the judge of an imported run, in which only the differences D = TPR − FPR are known.
+    """Compute Youden's J of the judge of an imported run.
 
-    J is the mean of D over all pairs of agents and items, weighted by numbers of trials.
+    Only the differences D = TPR − FPR are known in such a run. J is the mean of D over all pairs of agents and items, weighted by
+    numbers of trials.
 
     chunks : differences by pair of agents and item, in chunks of items
     n_items : number of items of the run
@@ -90,9 +90,10 @@ def measure_judge_from_differences(chunks: Iterable[RateChunk], *, n_items: int)
 
 
 def assess_signal(rates: JudgeRates | None, abilities: Abilities | JudgeSpread) -> JudgeSignalFacts:
-    """Test whether the answers of a judge can rank agents, and return the result as the facts of `fit.json`.
+    """Test whether the answers of a judge can rank agents.
 
-    Two conditions are tested: Youden's J = TPR − FPR is above 0, and the abilities are not all equal.
+    The result is stored in `fit.json`. Two conditions are tested: Youden's J = TPR − FPR is above 0, and the abilities are not
+    all equal.
 
     rates : TPR, FPR and J of the judge; None if it was asked for preferences, which have no rates
     abilities : abilities with their covariance
@@ -206,14 +207,13 @@ def _format_recognition(choice: ChoiceFacts) -> str:
     n_selected = len(choice.agents)
     names = list(choice.abilities)
     abilities = list(choice.abilities.values())
-    lowest_of_selected = abilities[n_selected - 1]
-    best_of_others = abilities[n_selected:]
+    lowest_selected, *next_ability = abilities[n_selected - 1 :]
 
-    selected_number, *next_numbers = format_recognitions(lowest_of_selected, *best_of_others)
+    selected_number, *next_number = format_recognitions(lowest_selected, *next_ability)
     selection = f"{names[0]} in" if n_selected == 1 else "each in at least"
     text = f"The judge recognizes the responses of {selection} {selected_number} of 100 comparisons beyond chance"
-    if next_numbers:
-        text += f", those of {names[-1]} in {next_numbers[0]}"
+    if next_number:
+        text += f", those of {names[-1]} in {next_number[0]}"
     return text
 
 
@@ -254,33 +254,32 @@ def _find_cautions(warnings: Sequence[Finding]) -> list[str]:
 def _with_caution(recommendation: Recommendation, caution: str) -> Recommendation:
     """Add a reason for caution to the first sentence of a recommendation.
 
-    The first sentence is, for example, "Recommended: a, by a judge that failed its calibration (NO-GO); use another judge before
-    you decide". It names the agents, and then states the reasons for caution and a remedy, if there are any. The sentences
-    that follow are the evidence and stay unchanged. A recommendation of no agent also stays unchanged.
+    For example, "Recommended: a." becomes "Recommended: a, by a judge that failed its calibration (NO-GO); use another judge
+    before you decide." Other sentences stay unchanged. A recommendation of no agent also stays unchanged.
 
     caution : clause that states the reason, for example `FAILED_CALIBRATION`
     """
+    # the text consists of the names of the agents, the reasons for caution with a remedy, if there are any, and the remainder
     names = _format_names(recommendation.form, recommendation.agents)
     if recommendation.form == "none" or not recommendation.text.startswith(names):
         return recommendation
 
-    # the evidence follows the names and the present caution, if there is one
-    evidence = recommendation.text.removeprefix(names)
-    if not recommendation.caution:
-        new_caution = f"{caution}{CAUTION_REMEDY}"
-    else:
-        evidence = evidence.removeprefix(f", {recommendation.caution}")
+    remainder = recommendation.text.removeprefix(names)
+    new_caution = f"{caution}{CAUTION_REMEDY}"
+    if recommendation.caution:
+        remainder = remainder.removeprefix(f", {recommendation.caution}")
         earlier_reasons = recommendation.caution.removesuffix(CAUTION_REMEDY)
-        new_caution = f"{earlier_reasons}, and {caution}{CAUTION_REMEDY}"
-    return replace(recommendation, text=f"{names}, {new_caution}{evidence}", caution=new_caution)
+        new_caution = f"{earlier_reasons}, and {new_caution}"
+    return replace(recommendation, text=f"{names}, {new_caution}{remainder}", caution=new_caution)
 
 
 def recommend_from_abilities(
     choice: ChoiceFacts | None, signal: JudgeSignalFacts, abilities: Abilities, *, warnings: Sequence[Finding] = ()
 ) -> Recommendation:
-    """Decide from the abilities of a run which agents it recommends: the selected ones, all candidates, or none.
+    """Decide from the abilities of a run which agents to recommend.
 
-    The attribute `decided_by` states what the abilities measure: "agreement" of the agents, or "preference" of the judge.
+    These are the selected agents, all candidates, or none. The attribute `decided_by` states what the abilities measure:
+    "agreement" of the agents, or "preference" of the judge.
 
     choice : selection of the best agents; None if some agents cannot be compared
     signal : tests whether the judge discriminates (Youden's J is above 0), and whether the abilities differ
@@ -311,9 +310,10 @@ _SELF_TRIALS_REMEDY_FOR_ONE = (
 
 
 def _recommend_no_agent_for_self_trials(signal: JudgeSignalFacts, *, n_agents: int) -> Recommendation:
-    """Make the recommendation of a run of self-trials: it names no agent, and states the reason and a remedy.
+    """Make the recommendation of a run of self-trials, which names no agent.
 
-    A self-trial compares two responses of the same agent, so it does not show which agent is better.
+    It states the reason and a remedy. A self-trial compares two responses of the same agent, so it does not show which agent is
+    better.
 
     signal : mean answer to self-trials of one item (TPR) and of two items (FPR)
     n_agents : number of agents of the run
@@ -330,7 +330,9 @@ def _recommend_no_agent_for_self_trials(signal: JudgeSignalFacts, *, n_agents: i
 
 
 def recommend_across_judges(results: Sequence[Verdicts], judge_spread: JudgeSpread) -> Recommendation:
-    """Recommend agents by the mean abilities over several judges, with the variance between judges in their intervals.
+    """Recommend agents by their mean abilities over several judges.
+
+    The intervals contain the variance between judges.
 
     Parameters
     ----------
@@ -413,10 +415,14 @@ def recommend_by_labels(by_agreement: Recommendation, quality: QualityFacts) -> 
 
     Notes
     -----
-    The candidates by labels are the fewest agents that include the best with the posterior probability `quality.level`. Labels
-    usually decide, because they measure quality, which agreement only predicts. If agreement recommends agents or candidates,
-    agreement decides in two cases. First, the quality of some agents is unknown. Second, agreement names fewer agents than the
-    labels, the labels rule out none of these agents, and there is no reason for caution (`by_agreement.caution`).
+    Labels usually decide, because they measure quality, which agreement only predicts. The candidates by labels are the smallest
+    set of agents that contains the best one with the posterior probability `quality.level`.
+
+    If agreement recommends agents or candidates, agreement decides in two cases:
+
+    1. the quality of some agents is unknown;
+    2. the agents named by agreement are only a part of the candidates by labels, and there is no reason for caution
+       (`by_agreement.caution`).
     """
     best = quality.agents[0]
     interval = format_with_interval(best.quality or 0.0, best.low, best.high)
@@ -424,15 +430,17 @@ def recommend_by_labels(by_agreement: Recommendation, quality: QualityFacts) -> 
     estimate = f"{best.agent} has the highest quality, {interval}{quality.tie}, estimated from {n_labels}"
     candidates = find_candidates_by_labels(quality)
 
-    reason = ""
-    n_unknown = sum(row.quality is None for row in quality.agents)
+    reason_for_agreement = ""
     if by_agreement.form != "none":
+        n_unknown = sum(row.quality is None for row in quality.agents)
+        is_part_of_candidates = set(by_agreement.agents) < set(candidates)
         if n_unknown:
-            reason = f"the quality of {format_count(n_unknown, 'agent')} is unknown"
-        elif not by_agreement.caution and set(by_agreement.agents) < set(candidates):
-            reason = f"the labels do not rule out {', '.join(by_agreement.agents[:MAX_NAMED])} as the best"
-    if reason:
-        text = f"{by_agreement.text} By labels, {estimate}. Agreement decides, because {reason}."
+            reason_for_agreement = f"the quality of {format_count(n_unknown, 'agent')} is unknown"
+        elif is_part_of_candidates and not by_agreement.caution:
+            names = ", ".join(by_agreement.agents[:MAX_NAMED])
+            reason_for_agreement = f"the labels do not rule out {names} as the best"
+    if reason_for_agreement:
+        text = f"{by_agreement.text} By labels, {estimate}. Agreement decides, because {reason_for_agreement}."
         return replace(by_agreement, text=text)
 
     form: RecommendationForm = "recommended" if len(candidates) == 1 else "candidates"
@@ -460,14 +468,14 @@ def find_candidates_by_labels(quality: QualityFacts) -> tuple[str, ...]:
     return tuple(row.agent for row in quality.agents if row.agent in candidates)
 
 
-def explain_no_discrimination(result: Verdicts, abilities: Abilities) -> str:
+def explain_no_discrimination(verdicts: Verdicts, abilities: Abilities) -> str:
     """Explain why a judge does not discriminate, so that its answers cannot rank agents.
 
     A judge discriminates if Youden's J of its answers is significantly above 0.
 
     Parameters
     ----------
-    result : Verdicts
+    verdicts : Verdicts
         Verdicts of the judge.
     abilities : Abilities
         Abilities that are estimated from these verdicts.
@@ -478,6 +486,6 @@ def explain_no_discrimination(result: Verdicts, abilities: Abilities) -> str:
         Reason, as part of a sentence. Empty if the judge discriminates, or if the run asks for preferences, which have no J.
     """
     rates = None
-    if result.plan.question == "information":
-        rates = measure_judge_rates(TrialsByItem.from_verdicts(result))
+    if verdicts.plan.question == "information":
+        rates = measure_judge_rates(TrialsByItem.from_verdicts(verdicts))
     return assess_signal(rates, abilities).judge_reason

@@ -32,39 +32,38 @@ _PER_TRIAL = ("answer", "hard_answer", "missing_reason", "request_hash", "tokens
 def reuse_saved_answers(
     judge_plan: Callable[[Plan], Verdicts], folder: RunFolder, store: str, judge: JudgeConfig
 ) -> Callable[[Plan], Verdicts]:
-    """Wrap a function that judges plans, so that it reuses answers which only the run's folder holds.
+    """Wrap a function that judges plans, so that it reuses answers in the run's folder.
 
-    judge_plan : function that returns the verdicts of a plan, from the store if it holds them, otherwise by requests. It is
-        called only for the trials whose answers are not reused.
+    Only answers that are not in the store are reused from the folder.
+
+    judge_plan : function that returns the verdicts of a plan, from the store if possible, otherwise by requests
     folder : folder of the run
     store : path or URL of the run's store
     judge : judge of the run
 
-    Returns a function that returns the verdicts of a plan; `judge_plan` itself if the store has all answers of the folder, or the
-    folder has none. The answers of a single judge are reused by request hash, for any plan. The answers of a jury are reused only
-    for the plan in the folder, and only if the store has none of them.
+    Returns a function that returns the verdicts of a plan, and calls `judge_plan` for answers that cannot be reused. Returns
+    `judge_plan` itself if no answer can be reused. The answers of a single judge are reused by request hash, for any plan. The
+    answers of a jury are reused only for the plan in the folder, and only if the store has none of them.
     """
-    saved = _read_reusable_verdicts(folder, judge)
-    if saved is None:
+    saved_verdicts = _read_reusable_verdicts(folder, judge)
+    if saved_verdicts is None:
         return judge_plan
 
-    # a jury: all answers of the folder, or none
     read_hashes = get_hash_reader(folder)
     if judge.judges:
-        row_keys_by_judge = (read_hashes(member.questions(), saved.plan) for member in judge.judges)
+        row_keys_by_judge = (read_hashes(member.questions(), saved_verdicts.plan) for member in judge.judges)
         if _has_any_answer(store, row_keys_by_judge):
             return judge_plan
-        return lambda plan: saved if plan.digest == saved.plan.digest else judge_plan(plan)
+        return partial(_judge_other_plans, judge_plan=judge_plan, saved_verdicts=saved_verdicts)
 
-    # a single judge: the answers that the store has lost, by request hash
-    lost_rows = _find_lost_rows(store, saved)
+    lost_rows = _find_lost_rows(store, saved_verdicts)
     if not lost_rows:
         return judge_plan
 
     return partial(
         _judge_or_reuse,
         judge_plan=judge_plan,
-        saved=saved,
+        saved_verdicts=saved_verdicts,
         lost_rows=lost_rows,
         iter_hashes=partial(read_hashes, judge.questions()),
         store=redact_location(store),
@@ -92,60 +91,64 @@ def keep_saved_costs(verdicts: Verdicts, folder: RunFolder, judge: JudgeConfig) 
         `verdicts` with the saved cost, tokens and duration of each request whose cost is 0 in `verdicts` but not in the folder,
         and with the saved cost of the calibration if that of `verdicts` is 0.
     """
-    saved = _read_saved_verdicts(folder, judge)
-    if saved is None or saved.usd is None or verdicts.usd is None:
+    saved_verdicts = _read_saved_verdicts(folder, judge)
+    if saved_verdicts is None or saved_verdicts.usd is None or verdicts.usd is None:
         return verdicts
 
-    saved_rows = np.flatnonzero(saved.usd > 0)
+    saved_rows = np.flatnonzero(saved_verdicts.usd > 0)
     if judge.judges:
-        rows = match_trials(saved.plan, verdicts.plan)[saved_rows]
-    elif saved.request_hash is None or verdicts.request_hash is None:
+        rows = match_trials(saved_verdicts.plan, verdicts.plan)[saved_rows]
+    elif saved_verdicts.request_hash is None or verdicts.request_hash is None:
         return verdicts
     else:
         # the cost of a request is in the first trial that needs its answer
-        saved_hashes = saved.request_hash[saved_rows]
+        saved_hashes = saved_verdicts.request_hash[saved_rows]
         _, positions, rows = np.intersect1d(saved_hashes, verdicts.request_hash, return_indices=True)
         saved_rows = saved_rows[positions]
     is_lost = (rows >= 0) & (verdicts.usd[rows] == 0)
-    usd_calibration = saved.usd_calibration if verdicts.usd_calibration == 0 else verdicts.usd_calibration
+    usd_calibration = saved_verdicts.usd_calibration if verdicts.usd_calibration == 0 else verdicts.usd_calibration
     if not is_lost.any():
         return replace(verdicts, usd_calibration=usd_calibration)
 
     columns = {}
     for name in ("usd", "seconds", "tokens_in", "tokens_out"):
         column = getattr(verdicts, name).copy()
-        column[rows[is_lost]] = getattr(saved, name)[saved_rows[is_lost]]
+        column[rows[is_lost]] = getattr(saved_verdicts, name)[saved_rows[is_lost]]
         columns[name] = column
     return replace(verdicts, usd_calibration=usd_calibration, **columns)
+
+
+def _judge_other_plans(plan: Plan, *, judge_plan: Callable[[Plan], Verdicts], saved_verdicts: Verdicts) -> Verdicts:
+    """Return the saved verdicts if they are of this plan, otherwise those of `judge_plan`."""
+    return saved_verdicts if plan.digest == saved_verdicts.plan.digest else judge_plan(plan)
 
 
 def _judge_or_reuse(
     plan: Plan,
     *,
     judge_plan: Callable[[Plan], Verdicts],
-    saved: Verdicts,
+    saved_verdicts: Verdicts,
     lost_rows: Mapping[str, int],
     iter_hashes: Callable[[Plan], Iterator[RowKey]],
     store: str,
 ) -> Verdicts:
     """Return the verdicts of a plan. Answers that the store has lost are taken from the run's folder.
 
-    judge_plan : function that returns the verdicts of a plan; it is called only for the trials whose answers are not lost
-    saved : verdicts in the run's folder
-    lost_rows : row of `saved` by request hash, for the answers that the store has lost
+    judge_plan : function that returns the verdicts of a plan; it is called for the trials whose answers are not in `lost_rows`
+    saved_verdicts : verdicts in the run's folder
+    lost_rows : row of `saved_verdicts` by request hash, for the answers that the store has lost
     iter_hashes : function that yields a row and its request hash for each trial of a plan, in order
     store : name of the store, for a warning
     """
-    # for each trial, the row of `saved` with its answer; −1 if the answer does not come from the folder
-    saved_row_by_trial = np.array(
-        [lost_rows.get(request_hash, -1) for _, request_hash in iter_hashes(plan)], dtype=np.int64
-    )
+    # for each trial, the row of `saved_verdicts` with its answer; −1 if the answer does not come from the folder
+    saved_rows = [lost_rows.get(request_hash, -1) for _, request_hash in iter_hashes(plan)]
+    saved_row_by_trial = np.array(saved_rows, dtype=np.int64)
     trials_to_judge = np.flatnonzero(saved_row_by_trial < 0)
     if len(trials_to_judge) == len(plan):
         return judge_plan(plan)
 
-    new = judge_plan(select_trials(plan, trials_to_judge)) if len(trials_to_judge) else None
-    return _combine_answers(plan, saved, saved_row_by_trial, new, store=store)
+    new_verdicts = judge_plan(select_trials(plan, trials_to_judge)) if len(trials_to_judge) else None
+    return _combine_answers(plan, saved_verdicts, saved_row_by_trial, new_verdicts, store=store)
 
 
 def _read_reusable_verdicts(folder: RunFolder, judge: JudgeConfig) -> Verdicts | None:
@@ -189,19 +192,19 @@ def _has_any_answer(path: str, row_keys_by_judge: Iterable[Iterator[RowKey]]) ->
     return False
 
 
-def _find_lost_rows(path: str, saved: Verdicts) -> dict[str, int]:
+def _find_lost_rows(path: str, saved_verdicts: Verdicts) -> dict[str, int]:
     """Find the saved answers that the store of the run has lost.
 
     path : path or URL of the store
-    saved : verdicts in the run's folder
+    saved_verdicts : verdicts in the run's folder
 
-    Returns the row of `saved` by request hash; empty if no answer is lost, or if the verdicts have no hashes.
+    Returns the row of `saved_verdicts` by request hash; empty if no answer is lost, or if the verdicts have no hashes.
     """
-    if saved.request_hash is None:
+    if saved_verdicts.request_hash is None:
         return {}
 
-    rows_with_hash = np.flatnonzero(saved.answered & (saved.request_hash != b""))
-    hashes = [request_hash.decode() for request_hash in saved.request_hash[rows_with_hash].tolist()]
+    rows_with_hash = np.flatnonzero(saved_verdicts.answered & (saved_verdicts.request_hash != b""))
+    hashes = [request_hash.decode() for request_hash in saved_verdicts.request_hash[rows_with_hash].tolist()]
     row_by_hash = dict(zip(hashes, rows_with_hash.tolist(), strict=True))
 
     # remove the answers that the store holds
@@ -215,26 +218,25 @@ def _find_lost_rows(path: str, saved: Verdicts) -> dict[str, int]:
 
 
 def _combine_answers(
-    plan: Plan, saved: Verdicts, saved_row: Positions, new: Verdicts | None, *, store: str
+    plan: Plan, saved_verdicts: Verdicts, saved_row: Positions, new_verdicts: Verdicts | None, *, store: str
 ) -> Verdicts:
-    """Combine saved and new answers into the verdicts of a plan, with a warning that the raw texts of saved ones are lost.
+    """Combine saved and new answers into the verdicts of a plan.
 
-    Saved answers come from the verdicts.parquet of the run, and new ones from its store or from requests. The settings of the
-    judge and the other warnings are copied from `new`, or from `saved` if there are no new answers. The names of the models
-    that answered are taken from both: `models` has the models of the answers, and the setting "response_models" has all models
-    that the provider reported.
+    A warning states that the raw texts of saved answers are lost. Names of models are taken from saved and from new answers.
+    Settings of the judge and other warnings are taken from the new answers, or from the saved ones if there are no new ones.
 
-    saved_row : int64 array (n_trials,), row of `saved` with the answer to each trial; −1 for a trial with a new answer
-    new : answers to the trials whose `saved_row` is −1, in their order; None if all answers are saved
+    saved_verdicts : verdicts in the run's folder
+    saved_row : int64 array (n_trials,), row of `saved_verdicts` with the answer to each trial; −1 for a trial with a new answer
+    new_verdicts : answers to the trials whose `saved_row` is −1, in their order; None if all answers are saved
     store : name of the store, for the warning
     """
-    latest = saved if new is None else new
-    columns = _combine_trial_columns(saved, saved_row, new)
-    models = tuple(dict.fromkeys((*saved.models, *latest.models)))
-    if saved.response_model is not None or latest.response_model is not None:
-        columns["response_model"] = _find_model_of_each_answer(models, saved, saved_row, new)
+    latest = saved_verdicts if new_verdicts is None else new_verdicts
+    columns = _combine_trial_columns(saved_verdicts, saved_row, new_verdicts)
+    models = tuple(dict.fromkeys((*saved_verdicts.models, *latest.models)))
+    if saved_verdicts.response_model is not None or latest.response_model is not None:
+        columns["response_model"] = _find_model_of_each_answer(models, saved_verdicts, saved_row, new_verdicts)
 
-    reported_models = {*_get_reported_models(saved), *_get_reported_models(latest)}
+    reported_models = {*_get_reported_models(saved_verdicts), *_get_reported_models(latest)}
     judge: dict[str, Json] = {**latest.judge, "response_models": [*sorted(reported_models)]}
 
     n_saved = int((saved_row >= 0).sum())
@@ -246,48 +248,52 @@ def _combine_answers(
     return replace(latest, plan=plan, judge=judge, models=models, warnings=warnings, **columns)
 
 
-def _combine_trial_columns(saved: Verdicts, saved_row: Positions, new: Verdicts | None) -> dict[str, Any]:
-    """Combine saved and new answers into one set of columns, such as answers and costs, with one value per trial.
+def _combine_trial_columns(
+    saved_verdicts: Verdicts, saved_row: Positions, new_verdicts: Verdicts | None
+) -> dict[str, Any]:
+    """Combine saved and new answers into one array per column.
 
-    saved : answers that the run folder holds
-    saved_row : int64 array (n_trials,), row of `saved` with the answer to each trial; −1 for a trial with a new answer
-    new : answers to the trials whose `saved_row` is −1, in their order; None if all answers are saved
+    The columns have answers, costs and other values of single trials.
+
+    saved_verdicts : answers that the run folder holds
+    saved_row : int64 array (n_trials,), row of `saved_verdicts` with the answer to each trial; −1 for a trial with a new answer
+    new_verdicts : answers to the trials whose `saved_row` is −1, in their order; None if all answers are saved
 
     Returns an array (n_trials,) for each column name in `_PER_TRIAL`.
     """
     is_saved = saved_row >= 0
     combined_columns = {}
     for name in _PER_TRIAL:
-        saved_column = getattr(saved, name)
+        saved_column = getattr(saved_verdicts, name)
         column = np.empty(len(saved_row), dtype=saved_column.dtype)
         column[is_saved] = saved_column[saved_row[is_saved]]
-        if new is not None:
-            column[~is_saved] = getattr(new, name)
+        if new_verdicts is not None:
+            column[~is_saved] = getattr(new_verdicts, name)
         combined_columns[name] = column
     return combined_columns
 
 
 def _find_model_of_each_answer(
-    models: tuple[str, ...], saved: Verdicts, saved_row: Positions, new: Verdicts | None
+    models: tuple[str, ...], saved_verdicts: Verdicts, saved_row: Positions, new_verdicts: Verdicts | None
 ) -> Ids:
     """Find which model gave each answer.
 
-    models : names of all models; those of `saved` come first, in the same order
-    saved_row : int64 array (n_trials,), row of `saved` with the answer to each trial; −1 for a trial with a new answer
-    new : answers to the trials whose `saved_row` is −1, in their order; None if all answers are saved
+    models : names of all models; those of `saved_verdicts` come first, in the same order
+    saved_row : int64 array (n_trials,), row of `saved_verdicts` with the answer to each trial; −1 for a trial with a new answer
+    new_verdicts : answers to the trials whose `saved_row` is −1, in their order; None if all answers are saved
 
     Returns the position of each trial's model in `models`, int32 array (n_trials,); −1 if the model is unknown.
     """
     is_saved = saved_row >= 0
     model_position = np.full(len(saved_row), -1, dtype=np.int32)
-    if saved.response_model is not None:
-        model_position[is_saved] = saved.response_model[saved_row[is_saved]]
+    if saved_verdicts.response_model is not None:
+        model_position[is_saved] = saved_verdicts.response_model[saved_row[is_saved]]
 
-    # `new` numbers its own models, and has −1 for an unknown one
-    if new is not None and new.response_model is not None:
+    # `new_verdicts` numbers its own models, and has −1 for an unknown one
+    if new_verdicts is not None and new_verdicts.response_model is not None:
         new_trials = np.flatnonzero(~is_saved)
-        for number, name in enumerate(new.models):
-            trials_of_model = new_trials[new.response_model == number]
+        for number, name in enumerate(new_verdicts.models):
+            trials_of_model = new_trials[new_verdicts.response_model == number]
             model_position[trials_of_model] = models.index(name)
     return model_position
 

@@ -35,10 +35,10 @@ _SCHEMA = pa.schema([pa.field("request_hash", pa.binary(KEY_BYTES), nullable=Fal
 
 
 def write_missing_hashes(folder: RunFolder, plan: Plan, judge: JudgeConfig, *, log: Callable[[str], None]) -> None:
-    """Write a file with the request hash of each trial of a plan, for each judge that has no valid file yet.
+    """Write the request hashes of a plan to a file, for each judge without a valid file.
 
-    Nothing is written for judges that make no calls, for plans of fewer than `MIN_TRIALS` trials, and for plans with rounds
-    or follow-ups, which may still change.
+    Judges that make no calls have no requests, so they need no file. Nothing is written for plans of fewer than `MIN_TRIALS`
+    trials, or for plans with rounds or follow-ups, because they may still change.
 
     folder : folder of the run
     plan : plan with its pool
@@ -77,11 +77,11 @@ def _has_valid_hash_file(folder: RunFolder, questions: Questions, plan: Plan, lo
 
 
 def get_hash_reader(folder: RunFolder) -> KeySource:
-    """Return a function that yields the row and the request hash of each trial of a plan, for the requests to a judge.
+    """Return a function that yields the request hash of each trial of a plan.
 
-    The request hash is the key under which a store has the answer. The function has two arguments: the questions to the judge and
-    the plan. It reads the hashes from the run folder if this has a file for the plan and the judge. Otherwise, it computes them
-    from the requests, which takes longer.
+    It also yields the row of the trial. A request hash is the key of an answer in a store. The function takes the questions to
+    the judge and the plan. It reads the hashes from a file in the run folder. If there is no valid file, it computes them from
+    the requests, which takes longer.
     """
 
     def read_or_compute(questions: Questions, plan: Plan, *, start: int = 0) -> Iterator[RowKey]:
@@ -144,9 +144,9 @@ def write_hashes(path: Path, hashes: Iterable[str], metadata: KeysMetadata) -> N
     options: dict[str, Any] = {"compression": "none", "use_dictionary": False, "write_page_checksum": True}
     with atomic_write(path) as temporary, pq.ParquetWriter(temporary, schema, **options) as writer:
         while chunk := list(islice(remaining_hashes, CHUNK_ROWS)):
-            # the first buffer would mark missing values, but there are none; the second one has the bytes of all values
             hash_bytes = bytes.fromhex("".join(chunk))
-            buffers = [None, pa.py_buffer(hash_bytes)]
+            no_missing_values = None
+            buffers = [no_missing_values, pa.py_buffer(hash_bytes)]
             column = pa.Array.from_buffers(pa.binary(KEY_BYTES), len(chunk), buffers)
             writer.write_batch(pa.record_batch([column], schema=schema))
 
@@ -186,10 +186,10 @@ class HashFile:
             yield [text[i : i + n_digits] for i in range(0, len(text), n_digits)]
 
     def iter_row_groups(self, start: int = 0) -> Iterator[pa.Array]:
-        """Yield the request hashes from row `start` on, one array of fixed-size binary values per row group of the file.
+        """Yield the request hashes from row `start` on, one array per row group of the file.
 
-        A row group is a part of a Parquet file that is read at once. Row groups that end before row `start` are not read.
-        Raises RunFolderError if the file is damaged.
+        The values of an array are binary and of fixed size. A row group is a part of a Parquet file that is read at once. Row
+        groups that end before row `start` are not read. Raises RunFolderError if the file is damaged.
         """
         n_to_skip = start
         try:

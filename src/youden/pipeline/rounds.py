@@ -54,26 +54,26 @@ this factor of it, rounds go on until the half-width is reached to within `NEAR_
 
 
 def plan_round_for_half_width(
-    result: Verdicts, design: FixedWidth, abilities: Abilities, *, eligible: Bools, rng: np.random.Generator
+    verdicts: Verdicts, design: FixedWidth, abilities: Abilities, *, eligible: Bools, rng: np.random.Generator
 ) -> NextRound:
     """Plan the next round of a design that samples all agents until their intervals are narrow enough.
 
-    result : answers to the plan so far
+    verdicts : answers to the plan so far
     design : the design, with the half-width that 90% of the agents are to reach
-    abilities : abilities that were estimated from `result`
+    abilities : abilities that were estimated from `verdicts`
     eligible : bool array (n_agents, n_items), cells (agent, item) whose responses may be compared
-    rng : random generator with the seed of the first round. It first repeats the draws of the earlier rounds, so that an
-        interrupted run plans the same blocks when it resumes.
+    rng : random generator with the seed of the first round; the design first repeats the draws of the earlier rounds,
+        so that an interrupted run plans the same blocks when it resumes
 
     Returns the trials of the round, or no trials and the reason to stop. The reason is "narrow" if the half-width is reached,
     "items" if no number of calls on these items reaches it, and "budget" if no calls are left.
     """
-    plan = result.plan
+    plan = verdicts.plan
     half_width = half_width_quantile(abilities.covariance.half_width(LEVEL), HALF_WIDTH_FRACTION)
     if half_width <= design.half_width:
         return _make_last_round(plan, "narrow")
 
-    components = estimate_variance_components(result)
+    components = estimate_variance_components(verdicts)
     n_items = int(eligible.any(axis=0).sum())
     n_needed = _find_needed_blocks(components, design.half_width, half_width, plan, n_items=n_items)
     if n_needed is None:
@@ -100,44 +100,41 @@ def _make_last_round(plan: Plan, reason: RoundStop, detail: str = "") -> NextRou
 
 
 def _find_needed_blocks(
-    components: AgentVariances, requested: float, current: float, plan: Plan, *, n_items: int
+    components: AgentVariances, requested_half_width: float, current_half_width: float, plan: Plan, *, n_items: int
 ) -> int | None:
-    """Find the number of blocks (trials of one item, two per agent) that give the intervals the requested half-width.
+    """Find the number of blocks that give the intervals the requested half-width.
 
-    If the variances show that no number is sufficient, and the plan has few blocks, the result is twice their number, because the
-    variances are then unreliable. If the items almost allow the requested half-width, the result is the number for a slightly
-    larger one.
+    A block consists of trials of one item, two per agent. If no number is sufficient on these items, there are three cases:
+
+    - The plan has few blocks, so that the variance components are uncertain: returns twice their number.
+    - The requested half-width is almost possible: returns the number of blocks for a slightly larger half-width.
+    - It is clearly impossible, or the current half-width is close to it: returns None, because the run should stop.
 
     components : variance components of the agents
-    requested : requested half-width
-    current : half-width of the intervals so far
+    requested_half_width : half-width to reach
+    current_half_width : half-width of the intervals so far
     plan : plan so far
     n_items : number of items that can be used
-
-    Returns None if the run should stop, because all possible blocks on these items do not give the requested half-width, or
-    because the current one is close to it.
     """
     n_blocks = int(plan.block.max()) + 1  # blocks are numbered from 0
     max_blocks = (plan.n_agents - 1) * n_items
     find_blocks = partial(
         find_min_blocks, components, fraction=HALF_WIDTH_FRACTION, n_items=n_items, max_blocks=max_blocks
     )
-    n_needed = find_blocks(requested)
+    n_needed = find_blocks(requested_half_width)
     if n_needed is not None:
         return n_needed
 
-    # with few blocks, the variances are too uncertain to conclude that these items do not allow the half-width
-    if n_blocks < min(n_items, max_blocks):
+    has_few_blocks = n_blocks < min(n_items, max_blocks)
+    if has_few_blocks:
         return 2 * n_blocks
 
     widths_with_all_blocks = half_widths(components, max_blocks, n_items)
-    smallest = half_width_quantile(widths_with_all_blocks, HALF_WIDTH_FRACTION)
-    close_to_requested = (1 + NEAR_FRACTION) * requested
-    if smallest > UNATTAINABLE_FACTOR * requested or current <= close_to_requested:
+    smallest_possible = half_width_quantile(widths_with_all_blocks, HALF_WIDTH_FRACTION)
+    slightly_larger = (1 + NEAR_FRACTION) * requested_half_width
+    if smallest_possible > UNATTAINABLE_FACTOR * requested_half_width or current_half_width <= slightly_larger:
         return None
-
-    # these items almost allow the half-width, so aim at a slightly larger one
-    return find_blocks(close_to_requested) or 2 * n_blocks
+    return find_blocks(slightly_larger) or 2 * n_blocks
 
 
 def _choose_round_size(n_blocks: int, n_needed: int) -> int:
@@ -159,28 +156,28 @@ def _choose_round_size(n_blocks: int, n_needed: int) -> int:
 
 
 def find_search_allocation(
-    result: Verdicts, abilities: Abilities, differences: Differences, max_regret: float
+    verdicts: Verdicts, abilities: Abilities, differences: Differences, max_regret: float
 ) -> dict[str, Any]:
     """Find the agents that the next round of a search samples, and the number of its blocks.
 
     The regret is how much worse the selected agents are than the best ones. The search ends when the upper confidence bound on
     the regret is at most `max_regret`. The round samples the agents whose uncertain abilities keep the bound above `max_regret`.
 
-    result : answers to the plan so far
-    abilities, differences : abilities that were estimated from `result`, and their pairwise differences
-    max_regret : regret that the search accepts. The caller must end the search if the bound is already at most this regret.
+    verdicts : answers to the plan so far
+    abilities, differences : abilities that were estimated from `verdicts`, and their pairwise differences
+    max_regret : regret that the search accepts; the bound must still be above it
 
-    Returns keyword arguments of `Adaptive.next_round`: `active`, bool array (n_agents,), and `n_blocks`, int, at least 1. There
-    are none if some agents cannot be compared, or if there was no interim analysis; `next_round` then selects agents and blocks
-    itself.
+    Returns keyword arguments of `Adaptive.next_round`: `active`, bool array (n_agents,), and `n_blocks`, int, at least 1. Returns
+    no arguments if some agents cannot be compared, or if there was no interim analysis. `next_round` then selects agents and
+    blocks itself.
     """
-    plan = result.plan
+    plan = verdicts.plan
     search = abilities.search
     if search is None or not are_comparable(differences):
         return {}
 
     last_analysis = search.analyses[-1]
-    active, increase, _ = next_allocation(
+    active, trial_fraction, _ = next_allocation(
         differences,
         last_analysis.upper_bounds,
         top=search.top,
@@ -188,10 +185,10 @@ def find_search_allocation(
         max_regret=max_regret,
     )
 
-    # the round has the fraction `increase` of the trials of the most sampled active agent
+    # the number of blocks is a fraction of the largest number of trials that one of these agents has
     n_trials_by_agent = plan.trials.weight_by_agent(plan.block >= 0, plan.n_agents)
     max_trials = float(n_trials_by_agent[active].max())
-    return {"active": active, "n_blocks": ceil(max_trials * increase)}
+    return {"active": active, "n_blocks": ceil(max_trials * trial_fraction)}
 
 
 def _format_items_needed(components: AgentVariances, half_width: float, n_agents: int) -> str:
@@ -255,19 +252,19 @@ def run_rounds(plan: Plan, judge_plan: JudgePlan, *, target: Target = "items-lik
         verdicts = judge_plan(longer_plan)
 
 
-def _with_stop_note(result: Verdicts, plan: Plan, note: str) -> Verdicts:
+def _with_stop_note(verdicts: Verdicts, plan: Plan, note: str) -> Verdicts:
     """Return a copy of verdicts whose plan has a last note, which states why it gets no more rounds.
 
     The copy keeps the other notes of the first plan. A note on an earlier stop begins with the name of the design, and is
     left out.
 
-    result : answers to the plan with all its rounds
+    verdicts : answers to the plan with all its rounds
     plan : plan before the rounds were added
     note : the note, as returned by `_describe_stop`
     """
     earlier_notes = [text for text in plan.notes if not text.startswith(f"{plan.design}: ")]
-    finished_plan = replace(result.plan, notes=(*earlier_notes, note))
-    return replace(result, plan=finished_plan)
+    finished_plan = replace(verdicts.plan, notes=(*earlier_notes, note))
+    return replace(verdicts, plan=finished_plan)
 
 
 def _describe_stop(plan: Plan, stop_reason: str, detail: str, *, n_analyses: int) -> str:
@@ -284,11 +281,11 @@ def _describe_stop(plan: Plan, stop_reason: str, detail: str, *, n_analyses: int
 
 
 def _count_independent_trials(plan: Plan, n_paired: int, *, n_sampled: int) -> int:
-    """Compute how many independent trials, which estimate false-positive rates, are added in a round.
+    """Compute how many independent trials, which estimate false-positive rates, a round adds.
 
-    A budget consists of calls for paired trials (`plan.rounds.n_paired`) and of calls for independent trials (the rest). A round
-    that takes, for example, a fifth of the remaining paired calls also takes a fifth of the remaining independent calls. Without
-    a budget, or if calls cost nothing, `count_added_independent` gives the number.
+    The budget of a plan has one part for paired trials (`plan.rounds.n_paired`) and one part for independent trials. A round
+    takes the same fraction of what is left of each part. Without a budget, or if calls cost nothing, the number is that of
+    `count_added_independent`.
 
     plan : plan so far
     n_paired : number of paired trials of the round
@@ -296,26 +293,25 @@ def _count_independent_trials(plan: Plan, n_paired: int, *, n_sampled: int) -> i
     """
     n_without_budget = count_added_independent(plan, n_paired, n_scored=n_sampled)
     budget = plan.request.budget
-    max_paired = None if plan.rounds is None else plan.rounds.n_paired
-    if n_without_budget == 0 or budget is None or max_paired is None or has_free_calls(plan):
+    paired_budget = None if plan.rounds is None else plan.rounds.n_paired
+    if n_without_budget == 0 or budget is None or paired_budget is None or has_free_calls(plan):
         return n_without_budget
 
-    # calls that are left after the earlier rounds
-    n_paired_before = int((plan.trial_type == PAIRED).sum())
-    n_independent_before = len(plan) - n_paired_before
-    max_independent = budget - max_paired
-    independent_left = max_independent - n_independent_before
-    paired_left = max(max_paired - n_paired_before, 1)
+    n_paired_so_far = int((plan.trial_type == PAIRED).sum())
+    n_independent_so_far = len(plan) - n_paired_so_far
+    paired_left = max(paired_budget - n_paired_so_far, 1)
+    independent_left = budget - paired_budget - n_independent_so_far
 
-    proportional_share = independent_left * n_paired // paired_left
-    return max(0, min(independent_left, proportional_share))
+    proportional_number = independent_left * n_paired // paired_left
+    return max(0, min(independent_left, proportional_number))
 
 
 def _draw_independent_trials(plan: Plan, next_round: NextRound) -> Trials:
-    """Draw the independent trials (comparisons of responses to different items) for the agents that a round samples.
+    """Draw the independent trials of a round for the agents that it samples.
 
-    A round that samples only some agents compares them with random agents; these trials count for the sampled agents only. The
-    result is empty for a plan with matched independent trials, which are drawn together with the paired trials.
+    Independent trials compare responses to different items. A round that samples only some agents compares them with random
+    agents; these trials count for the sampled agents only. The result is empty for a plan with matched independent trials, which
+    are drawn together with the paired trials.
     """
     if plan.independent == "matched":
         return Trials.concat([])
@@ -335,20 +331,19 @@ def _draw_independent_trials(plan: Plan, next_round: NextRound) -> Trials:
 
 
 def _format_unreached_goal(plan: Plan) -> str:
-    """State in a phrase what a plan in rounds did not achieve before its budget was spent.
+    """State in a phrase the goal that a plan in rounds did not reach before its budget was spent.
 
-    The goal depends on the design. A design with a requested half-width samples all agents until their intervals are narrow
-    enough. A search samples the contenders until the selected agents are significantly better than all others or, with a maximum
-    regret, until their regret is at most this maximum.
+    A design with a requested half-width has the goal that the intervals are narrow enough. A search has the goal that the
+    selected agents are significantly better than all others or, with a maximum regret, that their regret is at most this maximum.
     """
     if plan.design == FixedWidth.name:
         return " before intervals were as narrow as requested"
     design = get_adaptive_design(plan)
     subject = "the selected agent was" if design.top == 1 else f"the {design.top} selected agents were"
-    achievement = "significantly better than all others"
+    goal = "significantly better than all others"
     if design.max_regret is not None:
-        achievement = f"known to be within {design.max_regret:g} of the best"
-    return f" before {subject} {achievement}, over all interim analyses"
+        goal = f"known to be within {design.max_regret:g} of the best"
+    return f" before {subject} {goal}, over all interim analyses"
 
 
 RoundPlanner = Callable[[Verdicts, Rounds], NextRound]
@@ -370,11 +365,11 @@ def _make_round_planner(plan: Plan, *, target: Target) -> RoundPlanner:
         return _SearchPlanner(plan, target=target)
     design = get_width_design(plan)
 
-    def plan_next_round(result: Verdicts, _rounds: Rounds) -> NextRound:
+    def plan_next_round(verdicts: Verdicts, _rounds: Rounds) -> NextRound:
         """Plan a round of all agents for the requested half-width; the record of the rounds is not needed."""
-        abilities = estimate_abilities(result, target=target)
+        abilities = estimate_abilities(verdicts, target=target)
         rng = stream("trials", plan.seed)
-        return plan_round_for_half_width(result, design, abilities, eligible=plan.split.train, rng=rng)
+        return plan_round_for_half_width(verdicts, design, abilities, eligible=plan.split.train, rng=rng)
 
     return plan_next_round
 
@@ -397,21 +392,21 @@ class _SearchPlanner:
         self._target: Target = target
         self._search: SearchState | None = None
 
-    def __call__(self, result: Verdicts, rounds: Rounds) -> NextRound:
+    def __call__(self, verdicts: Verdicts, rounds: Rounds) -> NextRound:
         """Plan a round of the agents that may still be among the best, or return the reason to stop.
 
         The reason is "near enough" if the regret bound is small enough, "judge" if the judge does not discriminate, and
         "budget" if the rounds or the calls are spent.
 
-        result : verdicts so far
+        verdicts : verdicts so far
         rounds : record of the rounds so far
         """
         from youden.pipeline.ranking import estimate_abilities
         from youden.pipeline.recommendation import explain_no_discrimination
 
-        abilities = estimate_abilities(result, target=self._target, previous_search=self._search)
+        abilities = estimate_abilities(verdicts, target=self._target, previous_search=self._search)
         self._search = abilities.search
-        problem = explain_no_discrimination(result, abilities)
+        problem = explain_no_discrimination(verdicts, abilities)
         if problem:
             return _make_last_round(self._plan, "judge", problem)
 
@@ -424,9 +419,9 @@ class _SearchPlanner:
         # without an allocation, the design chooses agents and blocks itself
         allocation: dict[str, Any] = {}
         if max_regret and selection is not None:
-            allocation = find_search_allocation(result, abilities, differences, max_regret)
+            allocation = find_search_allocation(verdicts, abilities, differences, max_regret)
         return self._design.next_round(
-            result.plan,
+            verdicts.plan,
             rounds,
             abilities.ability,
             eligible=self._plan.split.train,

@@ -83,7 +83,7 @@ def _is_same_store(first_config: RunConfig, second_config: RunConfig) -> bool:
 
 
 def _check_no_answers_lost(config: RunConfig, plan: Plan, judge: JudgeConfig) -> None:
-    """Check that no answer to a plan is only in the store that the run used before, and not in the store in `config`.
+    """Check that the store of a run has all answers that the run's previous store has.
 
     A damaged previous store, or one of another version, is ignored. If the previous store cannot be reached, a warning is logged.
 
@@ -103,8 +103,7 @@ def _check_no_answers_lost(config: RunConfig, plan: Plan, judge: JudgeConfig) ->
         for calling_judge in calling_judges:
             n_missing += _count_missing_answers(config, previous_store, plan, calling_judge)
     except YoudenError as error:
-        if error.slug in _UNREACHABLE:
-            # it may be the same database, which moved to another address
+        if error.slug in _UNREACHABLE:  # not an error, because it may be the same database at its old address
             _LOG.warning(
                 "The store %s of %s cannot be reached, so it was not compared with %s, which is used now.",
                 previous_name,
@@ -136,22 +135,26 @@ def _make_lost_answers_error(n_missing: int, folder: Path, previous_name: str, n
 
 
 def _count_missing_answers(config: RunConfig, previous_location: str, plan: Plan, judge: JudgeConfig) -> int:
-    """Count the answers of a judge to a plan that only the run's previous store has, and not the store in `config`.
+    """Count the answers of a judge that only the run's previous store has.
 
     previous_location : path or URL of the store that the run used before
     """
     read_hashes = get_hash_reader(RunFolder(config.folder))
     hashes = (request_hash for _, request_hash in read_hashes(judge.questions(), plan))
-    new_file = config.store_file
-    new_store_exists = new_file is None or new_file.is_file()  # a store without a file is a database, and exists
     n_missing = 0
     with open_store(previous_location, read_only=True) as previous_store:
         while chunk := list(islice(hashes, _CHUNK)):
             distinct_hashes = list(dict.fromkeys(chunk))
             in_previous_store = set(previous_store.answers(distinct_hashes))
-            in_new_store: set[str] = set()
-            if in_previous_store and new_store_exists:  # open the new store only if there is something to find
-                with open_store(config.store_location, read_only=True) as new_store:
-                    in_new_store.update(new_store.answers(list(in_previous_store)))
-            n_missing += len(in_previous_store - in_new_store)
+            n_missing += len(in_previous_store - _find_answered_hashes(config, in_previous_store))
     return n_missing
+
+
+def _find_answered_hashes(config: RunConfig, hashes: set[str]) -> set[str]:
+    """Return the request hashes among `hashes` to which the store in `config` has an answer."""
+    store_file = config.store_file
+    store_exists = store_file is None or store_file.is_file()  # a store without a file is a database, and exists
+    if not hashes or not store_exists:
+        return set()
+    with open_store(config.store_location, read_only=True) as store:
+        return set(store.answers(list(hashes)))

@@ -175,7 +175,7 @@ class Audit:
         return tuple(sentences)
 
     def _describe_removal(self, best: str) -> str:
-        """State in a sentence whether the removal of some items puts another model ahead of the best one."""
+        """State whether another model would be first without some of the items."""
         if not self.details.removal_searched:
             unknown = "It is unknown whether removing items would change the first place"
             return f"{unknown}: {best} shares too few items with the other models."
@@ -389,7 +389,9 @@ def _count_items_for_leader(differences: Differences, n_items: int) -> int | Non
 
 
 def _find_warnings(means: ScoreMeans, details: AuditFacts, n_items: int) -> tuple[Finding, ...]:
-    """Return warnings about few items, models that share no items, and scores that are not missing completely at random.
+    """Return warnings about properties of a table of scores that limit its audit.
+
+    The warnings are about few items, models that share no items, and scores that are not missing completely at random.
 
     means : additive fit of the scores; its components are sets of models that are connected by common items
     details : description of the table, with the p-value of the missing scores

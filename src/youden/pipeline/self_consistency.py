@@ -43,10 +43,10 @@ def check_self_target(target: str) -> None:
 
 
 def estimate_self_abilities(trials: TrialsByItem, request: EstimationRequest) -> Abilities:
-    """Estimate abilities of a plan that has only self-trials, comparisons of two responses of the same agent.
+    """Estimate abilities of a plan that has only self-trials.
 
-    The ability of an agent is its self-consistency: its mean answer to paired self-trials (two responses to one item)
-    minus its mean answer to independent ones (responses to two items).
+    A self-trial compares two responses of the same agent. The ability of an agent is its self-consistency: its mean answer to
+    paired self-trials (two responses to one item) minus its mean answer to independent ones (responses to two items).
 
     request : its target must be "items-like-these"; its other options have no effect
 
@@ -81,7 +81,9 @@ def estimate_from_self_trials(trials: TrialsByItem) -> SelfConsistency:
 
 
 def tabulate_self_consistency(trials: TrialsByItem) -> pd.DataFrame:
-    """Tabulate the self-consistency of each agent with its 95% interval, as columns that are added to the ranking.
+    """Tabulate the self-consistency of each agent with its 95% interval.
+
+    The columns are added to the ranking.
 
     Returns a table with the agents' ids as index, and the columns `self_consistency`, `self_consistency_low` and
     `self_consistency_high`. A run without self-trials gives a table without columns. So does a run that has only self-trials,
@@ -103,12 +105,11 @@ def tabulate_self_consistency(trials: TrialsByItem) -> pd.DataFrame:
 
 
 def compare_with_self_consistency(ranking: pd.DataFrame) -> Iterator[Finding]:
-    """Yield a note on agents that are consistent but have a low ability, and one on agents of low self-consistency.
+    """Yield notes on consistent agents with a low ability and on inconsistent agents.
 
     Self-consistency is the rate at which two responses of one agent to the same item match, minus the rate for responses to
-    different items. An agent is inconsistent if the 95% interval of its self-consistency is below the mean self-consistency of
-    all agents. The first note names an agent if it meets three conditions: the agent is not inconsistent, its ability is
-    significantly below the mean, and the interval of its ability lies below the interval of its self-consistency.
+    different items. It is low if its 95% interval is below the mean of all agents. The first note names agents without a low
+    self-consistency whose ability is significantly below the mean and significantly below their self-consistency.
 
     ranking : ranking table; without the columns of `tabulate_self_consistency`, there are no notes
     """

@@ -68,7 +68,9 @@ def follows_length(rho: float, n_agents: int) -> bool:
 
 
 def make_length_finding(rho: float, n_agents: int) -> Finding:
-    """Report the correlation of abilities with the length of responses: a warning if it is strong, otherwise a note.
+    """Report the correlation of abilities with the length of responses.
+
+    The finding is a warning if the correlation is strong, otherwise a note.
 
     Parameters
     ----------
@@ -97,7 +99,7 @@ def make_length_finding(rho: float, n_agents: int) -> Finding:
 def iter_length_warnings(
     folder: RunFolder, pool: PoolSummary, iter_trials: Rows, ability: Floats, *, n_trials: int
 ) -> Iterator[Finding]:
-    """Yield a warning if the judge seems to compare lengths of texts, and one if the ranking follows the length of responses.
+    """Yield warnings about a judge or a ranking that follows the length of texts.
 
     The judge seems to compare lengths if these explain much of the variance of its answers. This check is skipped if
     `read_answer_lengths` returns None. The check of the ranking is skipped if the pool has no lengths.
@@ -157,7 +159,7 @@ def read_answer_lengths(folder: RunFolder, iter_trials: Rows, *, n_trials: int) 
 
 
 def _find_answer_lengths(trials: Mapping[str, NDArray[Any]], texts: Pool) -> AnswerLengths:
-    """Find the answers of one chunk of trials, and the lengths of the two texts that each trial compares.
+    """Find the answers of a chunk of trials, and the lengths of the compared texts.
 
     Trials without an answer are left out. So are self-trials, which compare an agent with itself, and probes, whose texts
     were chosen because they are unusually similar.

@@ -36,7 +36,9 @@ MIN_DIFFERENCES = 10
 
 
 def build_variance_table(variance: VarianceFacts) -> Table:
-    """Build a table with one line per source of variance, such as the items, the calls and the judge.
+    """Build a table with one row per source of variance.
+
+    Sources are, for example, the items, the calls and the judge.
 
     Parameters
     ----------
@@ -46,24 +48,24 @@ def build_variance_table(variance: VarianceFacts) -> Table:
     Returns
     -------
     Table
-        Standard deviation of an ability that is due to the source, its 95% interval, and its share of the variance from which
-        the confidence intervals of the abilities are computed. The last column states how doubling the sample, for example the
-        number of items, would change the width of these intervals. It is a factor: "× 0.80" means 20% narrower.
+        Standard deviation of an ability that is due to the source, with its 95% interval, and share of the source in the variance
+        from which the intervals of the abilities are computed. The last column states how the width of these intervals changes if
+        the sample, such as the items, is doubled: "× 0.80" means 20% narrower.
     """
-    total = sum(_get_variance(component) for component in variance.components if component.in_interval) or 1.0
+    total_variance = sum(_get_variance(component) for component in variance.components if component.in_interval) or 1.0
 
-    table_rows = [_format_component(component, total) for component in variance.components]
+    table_rows = [_format_component(component, total_variance) for component in variance.components]
     number_headers = ["SD in an ability", "95%", "share", "interval if doubled"]
     return make_table(f"{variance.run}: variance components of an ability", ["component"], number_headers, table_rows)
 
 
-def write_variance_components(folder: RunFolder, result: Verdicts, run: str) -> None:
+def write_variance_components(folder: RunFolder, verdicts: Verdicts, run: str) -> None:
     """Write the variance components of a fit's answers, if these are not too many, and enough to estimate them."""
-    plan = result.plan
+    plan = verdicts.plan
     max_repeats = 1 if plan.trials.first_repeat is None else int(plan.trials.first_repeat.max(initial=1))
     if can_decompose_variance(plan, len(plan), max_repeats=max_repeats):
         with suppress(YoudenError):
-            folder.write_variance_components(decompose_variance(result, run))
+            folder.write_variance_components(decompose_variance(verdicts, run))
 
 
 def can_decompose_variance(plan: Plan, n_trials: int, *, max_repeats: int = 1) -> bool:
@@ -112,7 +114,7 @@ def _read_all_verdicts(folder: RunFolder) -> Verdicts:
     return folder.read_verdicts(plan)
 
 
-def decompose_variance(result: Verdicts, run: str, judges: JudgeSpread | None = None) -> VarianceFacts:
+def decompose_variance(verdicts: Verdicts, run: str, judges: JudgeSpread | None = None) -> VarianceFacts:
     """Decompose the variance of the abilities of a run by its sources.
 
     The sources are the sample of items, the responses that an agent would give if it were sampled again, and the sample of
@@ -124,16 +126,16 @@ def decompose_variance(result: Verdicts, run: str, judges: JudgeSpread | None = 
 
     Each variance refers to an agent's distance from the average ability, and is a mean over agents.
 
-    result : answers of the run, from which the abilities are estimated
+    verdicts : answers of the run, from which the abilities are estimated
     run : name of the run
     judges : variance between judges of the same trials. By default, it is estimated from the votes of the run's own jury, if
         the run has one.
 
     Raises StatisticsError [variance-few] for fewer than 3 agents, or fewer than 5 items with several answered trials.
     """
-    plan = result.plan
-    counts = is_training_answer(result)  # which trials count for abilities
-    abilities = estimate_mean_abilities(result)
+    plan = verdicts.plan
+    counts = is_training_answer(verdicts)  # which trials count for abilities
+    abilities = estimate_mean_abilities(verdicts)
 
     # number of the response that a trial shows, if agents have several responses to an item
     first_repeat, second_repeat = plan.trials.first_repeat, plan.trials.second_repeat
@@ -141,20 +143,20 @@ def decompose_variance(result: Verdicts, run: str, judges: JudgeSpread | None = 
         plan.first[counts],
         plan.second[counts],
         plan.item[counts],
-        result.answer[counts],
+        verdicts.answer[counts],
         ability=abilities.mean_answer,
         n_items=plan.n_items,
         first_repeat=None if first_repeat is None else first_repeat[counts],
         second_repeat=None if second_repeat is None else second_repeat[counts],
     )
-    if judges is None and result.votes is not None:
-        judges = measure_vote_spread(plan, result.votes)
+    if judges is None and verdicts.votes is not None:
+        judges = measure_vote_spread(plan, verdicts.votes)
 
     # components of the mean ability's variance, and their sum over those that the intervals contain
     n_agents = int((~np.isnan(abilities.mean_answer)).sum())
     n_items = count_distinct(plan.item[counts])
     mean_rate_variance = float(np.nan_to_num(abilities.rate_variance).mean())
-    in_interval = _list_interval_components(components, result, rate_variance=mean_rate_variance)
+    in_interval = _list_interval_components(components, verdicts, rate_variance=mean_rate_variance)
     all_components = [*in_interval, *_list_outside_components(components, judges, n_agents)]
     error_variance = sum(_get_variance(component) for component in all_components if component.in_interval)
 
@@ -172,14 +174,14 @@ def decompose_variance(result: Verdicts, run: str, judges: JudgeSpread | None = 
     )
 
 
-def _estimate_repeat_variances(result: Verdicts) -> tuple[float | None, float | None]:
-    """Estimate the variance of a judge's answer to the same two texts, in the same order and in the other order.
+def _estimate_repeat_variances(verdicts: Verdicts) -> tuple[float | None, float | None]:
+    """Estimate the variance of a judge's answer to the same two texts.
 
-    A variance is half the mean square of the differences between two answers. It is None for fewer than `MIN_DIFFERENCES`
-    differences.
+    One variance is for texts in the same order, and one for texts in the other order. A variance is half the mean square of the
+    differences between two answers. It is None for fewer than `MIN_DIFFERENCES` differences.
     """
-    plan = result.plan
-    is_paired = (plan.trial_type == PAIRED) & result.answered
+    plan = verdicts.plan
+    is_paired = (plan.trial_type == PAIRED) & verdicts.answered
     first_text, second_text = (text[is_paired].astype(np.int64) for text in plan.text_rows)
     text_pair = _number_text_pairs(plan.item[is_paired].astype(np.int64), first_text, second_text)
     is_swapped = first_text > second_text
@@ -187,7 +189,7 @@ def _estimate_repeat_variances(result: Verdicts) -> tuple[float | None, float | 
     # sort the trials by their two texts, and then by the order of the texts
     order = np.lexsort((is_swapped, text_pair))
     text_pair, is_swapped = text_pair[order], is_swapped[order]
-    answer = result.answer[is_paired][order]
+    answer = verdicts.answer[is_paired][order]
 
     # compare each answer with the next one
     half_square = np.diff(answer) ** 2 / 2
@@ -212,7 +214,7 @@ def _average_if_enough(values: Floats) -> float | None:
 
 
 def _list_interval_components(
-    components: VarianceComponents, result: Verdicts, *, rate_variance: float
+    components: VarianceComponents, verdicts: Verdicts, *, rate_variance: float
 ) -> list[ComponentFacts]:
     """List the components that the intervals for items like these contain, and the judge's part of the variance of the calls.
 
@@ -246,11 +248,11 @@ def _list_interval_components(
     if response:
         response_change = _compute_width_ratio(with_twice_responses, total)
     else:
-        response_command = _describe_response_measure(result)
+        response_command = _describe_response_measure(verdicts)
 
     # without several responses per item, the item variance contains the variance of the responses
     item_title = "items: agent × item interaction"
-    if result.plan.trials.first_repeat is None:
+    if verdicts.plan.trials.first_repeat is None:
         item_title += ", and responses"
 
     call_component = Part(
@@ -272,7 +274,7 @@ def _list_interval_components(
             call_component,
             width_change_if_doubled=_compute_width_ratio(with_twice_calls, total),
         ),
-        *_list_judge_components(components, result),
+        *_list_judge_components(components, verdicts),
     ]
     if rate_variance > 0:
         rate_component = _without_interval(rate_variance)
@@ -287,16 +289,17 @@ PART_OF_CALLS = "of these"
 """Beginning of the names of components that are part of the calls, the component above them."""
 
 
-def _list_judge_components(components: VarianceComponents, result: Verdicts) -> list[ComponentFacts]:
-    """List the variance of the judge's answers to the same two texts, in the same order and in the other order.
+def _list_judge_components(components: VarianceComponents, verdicts: Verdicts) -> list[ComponentFacts]:
+    """List the variance components of a judge's answers to the same two texts.
 
-    The names are "of these the judge, asked again" and "of these the judge, asked in the other order". Both are part of the
-    variance of the calls. They are marked as not in the intervals, so that the total of the intervals counts them only once.
+    One is for texts in the same order, and one for texts in the other order. Both are part of the variance of the calls. They are
+    marked as not in the intervals (`in_interval` is False), so that a sum over the components in the intervals does not count
+    them twice.
 
-    components : factors of the variance components of the run
-    result : answers of the run
+    components : variance components of the run, with the factor from the variance of an answer to that of an ability
+    verdicts : answers of the run
     """
-    same_order, other_order = _estimate_repeat_variances(result)
+    same_order, other_order = _estimate_repeat_variances(verdicts)
     answer_variances = {"asked again": same_order, "asked in the other order": other_order}
     judge_components = []
     for title, answer_variance in answer_variances.items():
@@ -316,17 +319,19 @@ def _without_interval(variance: float) -> Part:
     return Part(value=variance, low=variance, high=variance)
 
 
-def _describe_response_measure(result: Verdicts) -> str:
+def _describe_response_measure(verdicts: Verdicts) -> str:
     """Describe how to measure the variance between an agent's responses to one item."""
-    if result.plan.trials.first_repeat is None:
+    if verdicts.plan.trials.first_repeat is None:
         return "`youden extend repeats RUN POOL`, with more responses: logs with epochs, `youden generate --repeats 2`"
-    return f"it is part of the calls, because no response was shown twice: `youden extend calls RUN {len(result.plan)}`"
+    return (
+        f"it is part of the calls, because no response was shown twice: `youden extend calls RUN {len(verdicts.plan)}`"
+    )
 
 
 def _list_outside_components(
     components: VarianceComponents, judges: JudgeSpread | None, n_agents: int
 ) -> list[ComponentFacts]:
-    """List the variances of an ability that come from the choice of the judge and from the choice of the agents of the pool.
+    """List the variances of an ability due to the choice of the judge and of the pool.
 
     The intervals include neither of them, because they take the judge and the pool as given.
 
@@ -362,12 +367,11 @@ def _compute_width_ratio(new_variance: float, variance: float) -> float:
 def _summarize_components(
     interval_components: Sequence[ComponentFacts], error_variance: float, judges: JudgeSpread | None, *, n_items: int
 ) -> str:
-    """State in one sentence which component of the variance is the largest, and how more data would narrow the intervals.
+    """State which component of the variance is the largest, and what would narrow the intervals.
 
-    If judges differ by more than agents do, the sentence states that instead.
+    If the variance between judges is larger than that between agents, the sentence states that instead.
 
-    interval_components : components that the intervals include; the first three are those of items, responses and calls, and the
-        last one may be that of the false-positive rates
+    interval_components : result of `_list_interval_components`; the first three components are items, responses and calls
     error_variance : sum of the components that the intervals include
     judges : variance between judges; None if it is unknown
     n_items : number of items of the run
@@ -379,9 +383,9 @@ def _summarize_components(
         )
 
     item_component, response_component, call_component = interval_components[:3]
-    rate_components = [component for component in interval_components if component.name == RATES]
+    rate_components = [component for component in interval_components if component.name == RATES]  # one or none
     largest = max(item_component, response_component, call_component, *rate_components, key=_get_variance)
-    share = _get_variance(largest) / (error_variance or 1.0)  # 0 without any error
+    share = _get_variance(largest) / (error_variance or 1.0)  # 0 if all variances are 0
     if largest in rate_components:
         gain = _compute_gain_if_doubled(largest)
         return f"Mostly the false-positive rates ({share:.0%}): twice the independent calls narrow the interval by {gain:.0%}."
@@ -415,12 +419,12 @@ def _compute_gain_if_doubled(component: ComponentFacts) -> float:
     return 1 - (component.width_change_if_doubled or 1.0)
 
 
-def _format_component(component: ComponentFacts, total: float) -> list[str]:
+def _format_component(component: ComponentFacts, total_variance: float) -> list[str]:
     """Format one source of variance as a row of the table of `build_variance_table`.
 
     Its columns are the name, the standard deviation and its interval, the share, and the change if twice as much is sampled.
 
-    total : sum of the variances that the intervals include
+    total_variance : sum of the variances that the intervals include
     """
     variance = component.ability_variance
     if variance is None:
@@ -431,16 +435,16 @@ def _format_component(component: ComponentFacts, total: float) -> list[str]:
     interval = "" if low_sd == high_sd else f"{low_sd:.4f} … {high_sd:.4f}"
     width_change = component.width_change_if_doubled
     change_if_doubled = "" if width_change is None else f"× {width_change:.2f}"
-    return [component.name, f"{sd:.4f}", interval, _format_share(component, total), change_if_doubled]
+    return [component.name, f"{sd:.4f}", interval, _format_share(component, total_variance), change_if_doubled]
 
 
-def _format_share(component: ComponentFacts, total: float) -> str:
-    """Format the share of a source in the variance from which the intervals of the abilities are computed, such as "35%".
+def _format_share(component: ComponentFacts, total_variance: float) -> str:
+    """Format the share of a source in the variance that the intervals contain.
 
-    The share of a part of the calls, the answers of the judge, is in parentheses, such as "(12%)", because the line of the calls
-    already contains it. The text is "not in it" for other sources that the intervals do not include.
+    The text is a percentage, such as "35%". It is in parentheses, such as "(12%)", for a source that is part of the calls,
+    because the row of the calls contains it. It is "not in it" for any other source that the intervals do not include.
     """
-    share = f"{_get_variance(component) / total:.0%}"
+    share = f"{_get_variance(component) / total_variance:.0%}"
     if component.name.startswith(PART_OF_CALLS):
         return f"({share})"
     return share if component.in_interval else "not in it"

@@ -244,9 +244,10 @@ class PlantedAgents:
 
 
 def plant_agents(pool: Pool, attack: Attack, *, base_agent: int, rng: np.random.Generator) -> PlantedAgents:
-    """Return a copy of a pool with the adversarial agents of an attack added after its agents.
+    """Add the adversarial agents of an attack to a copy of a pool.
 
-    The new agents have no family and no group. If an id exists already, a number is appended to the id of the new agent.
+    They come after the agents of the pool. The new agents have no family and no group. If an id exists already, a number is
+    appended to the id of the new agent.
 
     Parameters
     ----------
@@ -316,7 +317,7 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 @attack(f"{len(OPENINGS)} agents with a few words each that add the same made-up word on an item")
 def ring(context: AttackContext) -> dict[str, list[str]]:
-    """Make the responses of a collusion ring: agents that share a secret word on each item and write little else.
+    """Make the responses of agents that collude by a secret word on each item.
 
     The response of an agent to an item consists of an opening, a topic word of the item, and a secret word of nine random
     letters. The opening of an agent is the same for all items. All agents of the ring use the same secret word on an item, and no

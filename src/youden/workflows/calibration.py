@@ -211,7 +211,7 @@ def calibrate(calibration: Calibration, options: JudgingOptions | None = None) -
     for experiment in calibration.experiments:
         result = run_experiment(experiment)
         judge = _summarize_judge(calibration.trials, experiment, result)
-        record = _make_record(calibration, result.result, judge.measures, judge.decision)
+        record = _make_record(calibration, result.verdicts, judge.measures, judge.decision)
         stored_record = add_calibration(config.folder.parent, record)
         if stored_record is not record:
             calls = format_count(stored_record.n_calls, "call")
@@ -226,7 +226,7 @@ def calibrate(calibration: Calibration, options: JudgingOptions | None = None) -
 
 def _summarize_judge(trials: CalibrationTrials, experiment: Experiment, result: ExperimentResult) -> CalibratedJudge:
     """Compute the error rates and costs of a judge from its answers to all trials, and decide whether it can be used."""
-    verdicts = result.result
+    verdicts = result.verdicts
     measures = compute_measures(trials, verdicts)
     return CalibratedJudge(
         judge=experiment.name,
@@ -278,7 +278,9 @@ def _make_bill(experiment: Experiment, result: ExperimentResult) -> Bill:
 
 
 def _compute_mean_cost(judge: JudgeConfig, completions: Sequence[Completion]) -> float:
-    """Compute the mean cost of a judge's calls in USD, from the prices of the judge and the number of tokens of each call.
+    """Compute the mean cost of a judge's calls in USD.
+
+    A cost is the number of tokens of a call times the prices of the judge.
 
     Returns NaN if there are no calls, or if a price is unknown.
     """
@@ -299,7 +301,7 @@ def _find_request_hashes(judge: JudgeConfig, experiment: Experiment, result: Exp
     """Return the hashes of the requests to one judge of an experiment; for a replay, they are read from its result."""
     if judge.makes_calls:
         return {key for _, key, _ in judge.questions().iter_requests(experiment.plan)}
-    stored_hashes = result.result.request_hash
+    stored_hashes = result.verdicts.request_hash
     if stored_hashes is None:
         return set()
     return {key.decode() for key in stored_hashes.tolist()}

@@ -98,7 +98,7 @@ class Bill:
     usd_per_1000: float | None
 
 
-def compute_measures(trials: CalibrationTrials, result: Verdicts) -> Measures:
+def compute_measures(trials: CalibrationTrials, verdicts: Verdicts) -> Measures:
     """Compute the error rates and biases of a judge from its answers to trials with known answers.
 
     In each trial, the judge answers whether two texts respond to the same item. The trials are of several kinds, such as
@@ -109,7 +109,7 @@ def compute_measures(trials: CalibrationTrials, result: Verdicts) -> Measures:
     ----------
     trials : CalibrationTrials
         The trials, with the kind of each.
-    result : Verdicts
+    verdicts : Verdicts
         The judge's answers to `trials.plan`.
 
     Returns
@@ -118,7 +118,7 @@ def compute_measures(trials: CalibrationTrials, result: Verdicts) -> Measures:
         TPR, FPR, J = TPR − FPR, yes rates by kind of trial, rates of changed answers, biases and contradictions, with
         95% intervals. A missing answer is counted as missing, and left out of all other measures.
     """
-    answer = result.hard_answer  # 1 for yes, 0 for no, NaN if missing
+    answer = verdicts.hard_answer  # 1 for yes, 0 for no, NaN if missing
     yes_rates = {kind: _compute_yes_rate(answer[trials.rows(kind)]) for kind in KINDS}
     tpr, fpr = yes_rates["paired"], yes_rates["independent"]
     copy_yes_rate = _compute_yes_rate(answer[trials.rows("identical", "clone")])
@@ -129,8 +129,8 @@ def compute_measures(trials: CalibrationTrials, result: Verdicts) -> Measures:
     order_flips = _compute_flip_rate(answer, trials.original[reversed_rows], reversed_rows)
     retest_flips = _compute_flip_rate(answer, trials.original[retest_rows], retest_rows)
 
-    missing_by_group = {group: _count_reasons(result, trials.rows_in_group(group)) for group in GROUPS}
-    n_missing = int((~result.answered).sum())
+    missing_by_group = {group: _count_reasons(verdicts, trials.rows_in_group(group)) for group in GROUPS}
+    n_missing = int((~verdicts.answered).sum())
     return Measures(
         tpr=tpr,
         fpr=fpr,
@@ -144,7 +144,7 @@ def compute_measures(trials: CalibrationTrials, result: Verdicts) -> Measures:
         longer_first=_compare_longer_first(trials, answer, reversed_rows),
         open_paths=_count_open_paths(trials, answer),
         missing=missing_by_group,
-        no_answer=proportion(n_missing, len(result)),
+        no_answer=proportion(n_missing, len(verdicts)),
     )
 
 
@@ -168,10 +168,10 @@ def _compute_flip_rate(hard: Floats, originals: Ids, repeats: Positions) -> Prop
 
 
 def _compare_longer_first(trials: CalibrationTrials, answer: Floats, reversed_rows: Positions) -> Metric:
-    """Compute how much higher the yes rate is if the longer text comes first, with a 95% interval.
+    """Compute how much the yes rate rises if the longer text comes first.
 
-    Each pair of texts was judged in both orders. Pairs of texts of equal length, and pairs without an answer in one of
-    the orders, are left out.
+    The result has a 95% interval. Each pair of texts was judged in both orders. Pairs of texts of equal length, and pairs without
+    an answer in one of the orders, are left out.
 
     answer : float array (n_trials,), answers to all trials: 0 or 1, NaN if missing
     reversed_rows : int array, rows of the trials that repeat another trial in the opposite order
@@ -198,10 +198,11 @@ def _compare_longer_first(trials: CalibrationTrials, answer: Floats, reversed_ro
 
 
 def _count_open_paths(trials: CalibrationTrials, answer: Floats) -> OpenPaths:
-    """Count the triples of texts on which the judge contradicts itself: a ~ b and b ~ c, but not a ~ c (an open path).
+    """Count the triples of texts on which the answers of the judge are not transitive.
 
-    a ~ b means that, by the answer of the judge, a and b have the same source. For each triple, a paired trial of the run
-    compares a with b. Two trials of the kind "triple" compare a and b with the third text c.
+    The answers on a triple form an open path if a ~ b and b ~ c, but not a ~ c. a ~ b means that, by the answer of the judge, a
+    and b have the same source. For each triple, a paired trial of the run compares a with b. Two trials of the kind "triple"
+    compare a and b with the third text c.
 
     answer : float array (n_trials,), answers to all trials: 0 or 1, NaN if missing
     """
@@ -211,9 +212,9 @@ def _count_open_paths(trials: CalibrationTrials, answer: Floats) -> OpenPaths:
     return count_open_paths(answers_of_triples)
 
 
-def _count_reasons(result: Verdicts, rows: Positions) -> dict[str, int]:
+def _count_reasons(verdicts: Verdicts, rows: Positions) -> dict[str, int]:
     """Count the missing answers among some rows by reason; reasons that do not occur are left out."""
-    counts = np.bincount(result.missing_reason[rows], minlength=len(MISSING_REASONS)).tolist()
+    counts = np.bincount(verdicts.missing_reason[rows], minlength=len(MISSING_REASONS)).tolist()
     return {reason: n for reason, n in zip(MISSING_REASONS[1:], counts[1:], strict=True) if n}
 
 
@@ -298,10 +299,13 @@ class _Criterion:
     def evaluate(self) -> Finding:
         """Compare the estimated measure of the judge with its required bound.
 
-        The severity of the finding is "ok" if the whole interval meets the bound, "warning" if the estimate meets it but a
-        part of the interval does not, and "failed" if the estimate does not meet it or is unknown.
+        The severity of the finding is
+
+        - "ok" if the whole interval meets the bound;
+        - "warning" if only the estimate and a part of the interval meet it;
+        - "failed" if the estimate does not meet it, or is unknown.
         """
-        calls_factor = 1.0  # the interval by the calls that were made, not by a multiple of them
+        calls_factor = 1.0  # for the calls that were made
         estimate = self.estimate_at(calls_factor)
         side = "above" if self.is_minimum else "below"
         target = f"{side} {self.bound:g}"
@@ -341,24 +345,28 @@ def decide(measures: Measures, *, n_calls: int) -> CalibrationDecision:
     evaluations = [criterion.evaluate() for criterion in criteria]
     findings = (*evaluations, _evaluate_length(measures.length_j))
 
-    # `_OUTCOMES` lists severities from the most severe to the least severe; the most severe finding decides
-    found_severities = {finding.severity for finding in findings}
-    most_severe = next(severity for severity in _OUTCOMES if severity in found_severities)
+    # the most severe finding decides; the keys of `_OUTCOMES` are the severities, the most severe one first
+    severities = {finding.severity for finding in findings}
+    most_severe = next(severity for severity in _OUTCOMES if severity in severities)
     outcome = _OUTCOMES[most_severe]
     if outcome != "not sure":
         return CalibrationDecision(outcome, findings)
 
-    # the first factor decides every criterion if the rates stay exactly the same; the second one allows for rates that vary
-    calls_factor = max(criterion.find_calls_factor() for criterion in criteria) * _POWER_FACTOR
-    required_calls = None if math.isinf(calls_factor) else math.ceil(n_calls * calls_factor)
+    # This factor decides every criterion if new answers have exactly the measured rates. Because their rates vary at random,
+    # a power of 80% needs more calls, by `_POWER_FACTOR`.
+    factor_without_variation = max(criterion.find_calls_factor() for criterion in criteria)
+    if math.isinf(factor_without_variation):
+        return CalibrationDecision(outcome, findings, calls=None)
+    required_calls = math.ceil(n_calls * (factor_without_variation * _POWER_FACTOR))
     return CalibrationDecision(outcome, findings, required_calls)
 
 
 def _list_criteria(measures: Measures) -> list[_Criterion]:
-    """List the criteria that a judge must meet: for J = TPR − FPR, and for four rates estimated from counts of answers.
+    """List the criteria that a judge must meet.
 
-    The attribute `estimate_at` of a criterion is a function of a factor. It returns the estimate of the measure with the interval
-    that this factor times as many calls would give, if the rates stay the same.
+    They are bounds for J = TPR − FPR and for four proportions of answers. Each criterion has a function `estimate_at`, which
+    predicts the interval of the measure after more calls. For example, `estimate_at(2.0)` is the estimate with the interval that
+    twice as many calls would give, if all proportions stay the same.
     """
 
     def estimate_j(calls_factor: float) -> Metric:

@@ -157,7 +157,7 @@ def draw_calibration_trials(plan: Plan, *, calls: int, seed: int) -> Calibration
         "independent": extended.trials.take(independent[: n_wanted["independent"]]),
         "unbalanced": plan.trials.take(unbalanced[: n_wanted["unbalanced"]]),
         "balanced": extended.trials.take(balanced[: n_wanted["balanced"]]),
-        **_draw_planted(pool, length >= max(1.0, median), n_wanted, stream("planted texts", seed)),
+        **_draw_planted_trials(pool, length >= max(1.0, median), n_wanted, stream("planted texts", seed)),
     }
     _check_numbers(pool, n_paired=len(paired_trials), n_independent=len(trials_by_kind["independent"]))
 
@@ -203,17 +203,17 @@ def _split_in_two(rows: Positions) -> tuple[Positions, Positions]:
 
 
 def _split_independent(plan: Plan, added: Positions, rng: np.random.Generator) -> tuple[Positions, Positions]:
-    """Divide the independent trials of a plan at random into candidates for two kinds of calibration trials.
+    """Split independent trials at random into candidates for two kinds of calibration trials.
 
-    The kind "independent" is a random sample. The kind "balanced" is selected by the lengths of the texts.
+    The kinds are "independent" and "balanced". A calibration later draws trials of the kind "independent" at random from their
+    candidates. It selects trials of the kind "balanced" by the lengths of their texts.
 
     plan : plan of the run; its probes are left out
-    added : int array, rows of independent trials that the calibration added to those of the run
+    added : int array, rows of independent trials that the calibration has added to the plan
     rng : source of the random order
 
-    Returns the rows of the candidates for "independent" and for "balanced", each with half of the run's trials. Every second
-    added trial joins the candidates for "independent". The other added trials join the candidates for "balanced" only if the run
-    has fewer than `_MIN_BALANCED_POOL` trials for them.
+    Returns the rows of both groups of candidates. Each group gets half of the trials of the run. The first group also gets half
+    of the added trials. The second group gets the other half only if it has fewer than `_MIN_BALANCED_POOL` trials of the run.
     """
     is_usable = (plan.trial_type == INDEPENDENT) & (plan.role != PROBE)
     rows = rng.permutation(np.flatnonzero(is_usable))
@@ -232,7 +232,9 @@ def _add_independent(plan: Plan, rng: np.random.Generator) -> Plan:
 
 
 def _drop_repeated_pairs(plan: Plan, rows: Positions) -> Positions:
-    """Keep only the first of several comparisons of the same two agents on the same item, in either order.
+    """Remove repeated comparisons of the same two agents on the same item.
+
+    The first comparison is kept. The order of the two agents does not matter.
 
     rows : int array, rows of paired trials
 
@@ -246,15 +248,17 @@ def _drop_repeated_pairs(plan: Plan, rows: Positions) -> Positions:
 
 
 def _draw_triples(paired: Trials, plan: Plan, n_triples: int, rng: np.random.Generator) -> tuple[Trials, Positions]:
-    """Extend paired trials to triples: compare both texts of a trial with the text of a third agent on the same item.
+    """Extend paired trials to triples of texts on the same item.
 
-    paired : paired trials that may be extended; those without a third agent are skipped
+    Both texts of a trial are compared with the text of a third agent.
+
+    paired : paired trials to extend; a trial is skipped if no third agent has a response to its item
     plan : plan of the run
     n_triples : maximum number of triples
     rng : source of the third agents
 
-    Returns two new trials per triple, which compare the third text with both texts of the paired trial. Also returns, for each
-    new trial, the row in `paired` of the trial that it extends: int array (n_new_trials,).
+    Returns the new trials, two per triple, and an int array (n_new_trials,): for each new trial, the row in `paired` of the trial
+    that it extends.
     """
     third_agent = _draw_third_agents(paired, plan, rng)
     rows_with_third_agent = np.flatnonzero(third_agent >= 0)[:n_triples]
@@ -264,7 +268,7 @@ def _draw_triples(paired: Trials, plan: Plan, n_triples: int, rng: np.random.Gen
 
 
 def _compare_with_third(paired: Trials, third: Ids) -> Trials:
-    """Make the trials that compare both texts of each paired trial with the text of a third agent.
+    """Compare both texts of each paired trial with the text of a third agent.
 
     With the trial (a, b), the trials (b, c) and (c, a) show whether the answers of a judge are transitive. Each of the texts
     a, b and c comes first in one of the three trials.
@@ -284,7 +288,8 @@ def _compare_with_third(paired: Trials, third: Ids) -> Trials:
     c_then_a = replace(swapped, first=third, first_repeat=repeat_of_c.copy())
 
     # put the two trials of a triple next to each other: rows 0, n, 1, n + 1 and so on
-    rows_by_triple = np.arange(2 * len(third)).reshape(2, -1).T.ravel()
+    row = np.arange(len(third))
+    rows_by_triple = np.column_stack([row, row + len(third)]).ravel()
     trials = Trials.concat([b_then_c, c_then_a]).take(rows_by_triple)
     if has_repeats:
         return trials
@@ -292,49 +297,64 @@ def _compare_with_third(paired: Trials, third: Ids) -> Trials:
 
 
 def _draw_third_agents(paired: Trials, plan: Plan, rng: np.random.Generator) -> Ids:
-    """Draw a third agent for each paired trial, with a response to the item of the trial.
+    """Draw a third agent for each paired trial.
 
-    The comparisons of the third agent with both agents of the trial should be new. An agent is therefore preferred if the plan of
-    the run has neither comparison on this item.
+    The agent must have a response to the item of the trial. The comparisons of the third agent with both agents of the trial
+    should be new. Agents with few such comparisons in the plan of the run are therefore preferred.
 
     Returns an int32 array (n_trials,), −1 if no third agent has a response.
     """
-    is_on_same_items = (plan.trial_type == PAIRED) & np.isin(plan.item, paired.item)
-    planned = plan.trials.take(is_on_same_items)
-    planned_codes = _pair_codes(planned.item, planned.first, planned.second, plan.n_agents)
+    trial = np.arange(len(paired))
+    can_be_drawn = plan.pool.present.T[
+        paired.item
+    ]  # (n_trials, n_agents): whether the agent has a response to the item
+    can_be_drawn[trial, paired.first] = False
+    can_be_drawn[trial, paired.second] = False
 
-    # for each trial (row) and candidate (column): whether it can be drawn, and how many of its two comparisons are planned
-    candidates = np.arange(plan.n_agents)
-    can_be_drawn = plan.pool.present.T[paired.item]
-    n_planned = np.zeros(can_be_drawn.shape)
-    for agent in (paired.first, paired.second):
-        codes = _pair_codes(paired.item[:, None], agent[:, None], candidates, plan.n_agents)
-        n_planned += np.isin(codes, planned_codes)
-        can_be_drawn[np.arange(len(paired)), agent] = False
-
-    # draw the candidate with the smallest sort key: at random among those with the fewest planned comparisons
+    # draw at random among the agents with the fewest planned comparisons; the random number is below 1, so it only breaks ties
+    n_planned = _count_planned_comparisons(paired, plan)
     sort_key = n_planned + rng.random(n_planned.shape)
     sort_key[~can_be_drawn] = np.inf
-
     third_agent: Ids = sort_key.argmin(axis=1).astype(np.int32)
     third_agent[~can_be_drawn.any(axis=1)] = -1
     return third_agent
 
 
+def _count_planned_comparisons(paired: Trials, plan: Plan) -> Floats:
+    """Count the planned comparisons of each agent with the two agents of a trial.
+
+    Only comparisons on the item of the trial count.
+
+    Returns a float array (n_trials, n_agents), with values from 0 to 2.
+    """
+    is_on_same_items = (plan.trial_type == PAIRED) & np.isin(plan.item, paired.item)
+    planned = plan.trials.take(is_on_same_items)
+    planned_codes = _pair_codes(planned.item, planned.first, planned.second, plan.n_agents)
+
+    all_agents = np.arange(plan.n_agents)
+    n_planned: Floats = np.zeros((len(paired), plan.n_agents))
+    for agent_of_trial in (paired.first, paired.second):
+        codes = _pair_codes(paired.item[:, None], agent_of_trial[:, None], all_agents, plan.n_agents)
+        n_planned += np.isin(codes, planned_codes)
+    return n_planned
+
+
 def _pair_codes(item: Ids, first: Ids, second: Ids | Positions, n_agents: int) -> Positions:
-    """Return a number for each item and unordered pair of agents; the arguments are int arrays that broadcast."""
-    low, high = np.minimum(first, second), np.maximum(first, second)
-    return np.asarray((item.astype(np.int64) * n_agents + low) * n_agents + high)
+    """Return a unique number for each item and unordered pair of agents; the arguments are int arrays that broadcast."""
+    lower_agent, higher_agent = np.minimum(first, second), np.maximum(first, second)
+    return np.asarray((item.astype(np.int64) * n_agents + lower_agent) * n_agents + higher_agent)
 
 
 def _find_originals(kind: Codes, triple_originals: Positions) -> Ids:
-    """Find the row of the paired trial that each trial repeats or extends: int32 array (n_trials,), −1 for other kinds.
+    """Find the paired trial that each trial of a calibration repeats or extends.
 
-    The paired trials are the first rows of the calibration. Trials of the kinds "reversed" and "retest" repeat them in the same
-    order: trial k of one of these kinds repeats the paired trial in row k, with k from 0.
+    The first rows of a calibration are paired trials. The k-th trial of the kind "reversed", and the k-th trial of the kind
+    "retest", repeat the paired trial in row k, with k from 0.
 
     kind : int8 array (n_trials,), index of the kind of each trial in `KINDS`
     triple_originals : int array (n_triple_trials,), row of the paired trial that each trial of the kind "triple" extends
+
+    Returns the rows of the paired trials, int32 array (n_trials,), −1 for trials of other kinds.
     """
     original_row = np.full(len(kind), -1, dtype=np.int32)
     for name in ("reversed", "retest"):
@@ -349,7 +369,7 @@ def _find_originals(kind: Codes, triple_originals: Positions) -> Ids:
 def _sort_by_length_ratio(
     plan: Plan, rows: Positions, length: Floats, *, min_length: float, largest_first: bool
 ) -> Positions:
-    """Sort trials of a plan by how different the lengths of their two texts are, and return their rows.
+    """Sort trials by the ratio of the lengths of their two texts.
 
     plan : plan of the run
     rows : int array, rows of the trials to sort
@@ -371,14 +391,18 @@ def _sort_by_length_ratio(
     return rows[np.lexsort([difference, is_short])]  # by `is_short`, then by the difference
 
 
-def _draw_planted(
+def _draw_planted_trials(
     pool: Pool, is_long: Bools, n_wanted: Mapping[Kind, int], rng: np.random.Generator
 ) -> dict[Kind, Trials]:
-    """Draw paired trials of three kinds, in which a random response is compared with a text whose judgement is known.
+    """Draw paired trials for which the correct answer of a judge is known.
 
-    The second text is the response itself ("identical"), its sentences in another order ("clone"), or a text that has nothing to
-    do with any item ("template"). Texts of the kind "clone" belong to a new agent at position `pool.n_agents`, and texts of the
-    kind "template" to a new agent at the next position. `_add_planted_agents` adds both agents.
+    A random response is compared with a second text on the same item. The second text depends on the kind of the trial:
+
+    - "identical": the response itself;
+    - "clone": the sentences of the response in another order, by a new agent at position `pool.n_agents`;
+    - "template": a text that has nothing to do with any item, by a new agent at position `pool.n_agents` + 1.
+
+    `_add_planted_agents` adds both new agents to the pool.
 
     is_long : bool array (n_agents, n_items), responses that are long enough to be drawn
     n_wanted : maximum number of trials of each kind

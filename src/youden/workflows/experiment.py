@@ -69,9 +69,9 @@ class Experiment:
 
 
 def plan_experiment(
-    name: str, plan: Plan, *, judge: JudgeConfig, store: str, first_new: int = 0, known_keys: set[str] | None = None
+    name: str, plan: Plan, *, judge: JudgeConfig, store: str, n_shared: int = 0, known_hashes: set[str] | None = None
 ) -> Experiment:
-    """Make an experiment (a plan that one judge will answer), and estimate its cost; no request is sent.
+    """Make an experiment, a plan whose trials one judge will answer, and estimate its cost. No request is sent.
 
     Parameters
     ----------
@@ -83,11 +83,11 @@ def plan_experiment(
         The judge.
     store : str
         Store of the answers (path or database URL).
-    first_new : int, default 0
-        Position of the first trial that no other experiment has. The cost covers this trial and all later ones.
-    known_keys : set of str, optional
-        Request hashes of earlier experiments. The cost leaves out trials with the same request as an earlier trial, which is
-        sent only once. The hashes of the new trials are added to the set. Default: the cost covers all trials.
+    n_shared : int, default 0
+        Number of trials at the beginning of the plan that an earlier experiment also has. The cost excludes them.
+    known_hashes : set of str, optional
+        Request hashes of earlier experiments. The cost excludes trials with the same request as an earlier trial, because a
+        request is sent only once. The hashes of the new trials are added to the set. Default: no such trial is excluded.
 
     Returns
     -------
@@ -95,24 +95,26 @@ def plan_experiment(
         Plan, judge and store, with the expected cost of the new trials.
     """
     new_trials = plan
-    if first_new:
-        new_trials = select_trials(plan, np.arange(first_new, len(plan)))
-    if known_keys is not None and judge.makes_calls:
-        new_trials = select_trials(new_trials, _find_new_requests(new_trials, judge, known_keys))
+    if n_shared:
+        new_trials = select_trials(plan, np.arange(n_shared, len(plan)))
+    if known_hashes is not None and judge.makes_calls:
+        new_trials = select_trials(new_trials, _find_new_requests(new_trials, judge, known_hashes))
     cost = estimate(new_trials, judge, store=store)
     return Experiment(name, plan, judge, store, cost)
 
 
-def _find_new_requests(plan: Plan, judge: JudgeConfig, known_keys: set[str]) -> Positions:
-    """Return the positions of the trials whose request no earlier trial needs, and add their hashes to `known_keys`.
+def _find_new_requests(plan: Plan, judge: JudgeConfig, known_hashes: set[str]) -> Positions:
+    """Find the trials with new requests, and add the hashes of the requests to `known_hashes`.
 
-    The judges of a jury receive the same texts, so the requests of its first judge are compared.
+    A request is new if its hash is not in `known_hashes`, and if no earlier trial of the plan has the same request.
+
+    Returns the positions of the trials in the plan: int64 array (n_new,).
     """
-    first_judge = judge.judges[0] if judge.judges else judge
+    first_judge = judge.judges[0] if judge.judges else judge  # all judges of a jury receive the same texts
     rows = []
-    for row, key in iter_keys(first_judge.questions(), plan):
-        if key not in known_keys:
-            known_keys.add(key)
+    for row, request_hash in iter_keys(first_judge.questions(), plan):
+        if request_hash not in known_hashes:
+            known_hashes.add(request_hash)
             rows.append(row)
     return np.array(rows, dtype=np.int64)
 
@@ -132,7 +134,7 @@ def make_pool_config(source: Path, changes: Mapping[str, Json], usual_store: str
 class ExperimentResult(NamedTuple):
     """Answers to an experiment, and the USD booked for it in this process."""
 
-    result: Verdicts
+    verdicts: Verdicts
     usd: float
 
 

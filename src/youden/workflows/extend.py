@@ -139,7 +139,9 @@ def plan_extension(
 
 
 def _plan_first_step(config: RunConfig, request: ExtensionRequest) -> PlannedExtension | str:
-    """Plan the first step of an extension, or continue at the step at which an earlier command stopped.
+    """Plan the first step of an extension.
+
+    If an earlier command began the extension and stopped, its last step is planned again.
 
     Returns the reason as a sentence if a search needs no further calls.
     """
@@ -147,8 +149,8 @@ def _plan_first_step(config: RunConfig, request: ExtensionRequest) -> PlannedExt
         return resume_extension(config, config.unfinished, request)
     n_extensions = len(config.extensions)
     if request.is_search:
-        return _plan_search_round(config, request, n_before=n_extensions, n_spent=0)
-    return _plan_single_step(config, request, n_before=n_extensions)
+        return _plan_search_round(config, request, n_earlier_extensions=n_extensions, n_calls_spent=0)
+    return _plan_single_step(config, request, n_earlier_extensions=n_extensions)
 
 
 def _with_recorded_cap(planned: PlannedExtension, *, max_cost: float | None, paid_before: float) -> PlannedExtension:
@@ -158,9 +160,10 @@ def _with_recorded_cap(planned: PlannedExtension, *, max_cost: float | None, pai
 
 
 def _read_extended_pools(config: RunConfig, step: ExtensionStep) -> list[Pool]:
-    """Read the initial pool of a run and the pool after each extension, including one that is not in the config yet.
+    """Read the initial pool of a run and the pool after each extension.
 
-    Warnings about the pool that the new extension adds are logged, for example about items that it leaves out.
+    The last pool is the one after a new extension, which is not in the config yet. Warnings about the pool that the new extension
+    adds are logged, for example about items that it leaves out.
 
     config : config of the run before the extension
     step : the new extension
@@ -178,10 +181,10 @@ def _read_extended_pools(config: RunConfig, step: ExtensionStep) -> list[Pool]:
 
 
 def _convert_budget_to_calls(folder: RunFolder, budget: CallBudget) -> int:
-    """Convert a budget that depends on the size of a run, such as "1%" or "50/agent", to a number of calls.
+    """Convert a budget that depends on the size of a run to a number of calls.
 
-    A budget per agent is a number of paired trials. The calls of the independent trials that go with them are added. Paired
-    trials compare responses to the same item, and independent trials compare responses to different items.
+    "1%" is a percentage of all possible calls. "50/agent" is a number of paired trials (responses to the same item) per agent, to
+    which the calls of the corresponding independent trials (responses to different items) are added.
     """
     plan = folder.read_plan_without_trials()
     size = PlanSize(
@@ -198,47 +201,51 @@ def _convert_budget_to_calls(folder: RunFolder, budget: CallBudget) -> int:
 
 
 def _plan_search_round(
-    config: RunConfig, request: ExtensionRequest, *, n_before: int, n_spent: int
+    config: RunConfig, request: ExtensionRequest, *, n_earlier_extensions: int, n_calls_spent: int
 ) -> PlannedExtension | str:
-    """Plan the next round of a search for the best agents, or return a sentence on why the search ends.
+    """Plan the next round of a search for the best agents.
+
+    If the search ends, the reason is returned as a sentence instead.
 
     config : config of the run, with the earlier rounds among its extensions
     request : options of the search
-    n_before : number of extensions of the run before the search
-    n_spent : number of calls of the search so far
+    n_earlier_extensions : number of extensions of the run before the search
+    n_calls_spent : number of calls of the search so far
     """
-    n_rounds = len(config.extensions) - n_before
-    step_or_reason = plan_search_round(config, request, number=n_rounds, spent=n_spent)
+    n_rounds = len(config.extensions) - n_earlier_extensions
+    step_or_reason = plan_search_round(config, request, number=n_rounds, spent=n_calls_spent)
     if isinstance(step_or_reason, str):
         return step_or_reason
     try:
-        return plan_step(config, step_or_reason, request, first=n_before)
+        return plan_step(config, step_or_reason, request, first=n_earlier_extensions)
     except PlanError as error:
         if error.slug != "extend-exhausted":
             raise
         return "all comparisons of the candidates with the agents of the first plan have been made"
 
 
-def _plan_single_step(config: RunConfig, request: ExtensionRequest, *, n_before: int) -> PlannedExtension:
-    """Plan an extension that has one step, because it is not a search for the best agents.
+def _plan_single_step(config: RunConfig, request: ExtensionRequest, *, n_earlier_extensions: int) -> PlannedExtension:
+    """Plan an extension that is not a search for the best agents.
 
-    If the intervals must reach a half-width, it determines the number of calls. New agents have no intervals yet, so a step with
-    the default number of calls is planned first; the half-width that is expected with this step shows how many are needed.
+    Such an extension has one step. If the user requests a half-width of the intervals, the number of calls is computed from it.
+    New agents have no intervals yet. For them, a step with the default number of calls is planned first, and the number is
+    computed from its expected half-width.
 
     config : config of the run
     request : what to add: agents, items, responses or calls, or a half-width that the intervals must reach
-    n_before : number of extensions of the run before this one
+    n_earlier_extensions : number of extensions of the run before this one
     """
     half_width = request.half_width
     if half_width is not None and request.agents is None:
         n_calls, expected_width = calls_for_all(RunFolder(config.folder), half_width)
         step = ExtensionStep(calls=n_calls)
-        return plan_step(config, step, request, first=n_before, half_width=expected_width)
+        return plan_step(config, step, request, first=n_earlier_extensions, half_width=expected_width)
 
     options_of_step = request.model_dump(include=set(ExtensionStep.model_fields))
-    step = _with_division(ExtensionStep.model_validate(options_of_step), RunFolder(config.folder))
+    requested_step = ExtensionStep.model_validate(options_of_step)
+    step = _with_more_independent_trials(requested_step, RunFolder(config.folder))
     pools = _read_extended_pools(config, step)
-    planned = plan_step(config, step, request, first=n_before, pools=pools)
+    planned = plan_step(config, step, request, first=n_earlier_extensions, pools=pools)
     if half_width is None or not planned.new_agents or planned.half_width is None:
         return planned
 
@@ -251,13 +258,16 @@ def _plan_single_step(config: RunConfig, request: ExtensionRequest, *, n_before:
         expected=planned.half_width,
     )
     step_with_calls = step.model_copy(update={"calls": n_calls})
-    return plan_step(config, step_with_calls, request, first=n_before, pools=pools)
+    return plan_step(config, step_with_calls, request, first=n_earlier_extensions, pools=pools)
 
 
-def _with_division(step: ExtensionStep, folder: RunFolder) -> ExtensionStep:
-    """Set the number of independent trials of an extension by calls, if the default division of its calls is unsuitable.
+def _with_more_independent_trials(step: ExtensionStep, folder: RunFolder) -> ExtensionStep:
+    """Return an extension with more independent trials than by default, if the run needs them.
 
-    step : the extension, without this number
+    A run needs them if the intervals of its agents are wide mainly because of the errors of the false-positive rates. Extensions
+    that add anything other than calls are returned unchanged.
+
+    step : the extension, with the default number of independent trials
     folder : folder of the run that is extended
     """
     if step.calls is None or step.kind != "calls" or not folder.has("fit.json"):
@@ -266,9 +276,13 @@ def _with_division(step: ExtensionStep, folder: RunFolder) -> ExtensionStep:
     division = find_call_division(plan, folder.read_facts())
     if division is None:
         return step
-    n_independent = division.count_independent(step.calls, n_focus=len(step.focus))
-    n_by_default = count_independent(step.calls, len(step.focus) or plan.n_agents, is_first=False)
-    return step.model_copy(update={"independent": n_independent}) if n_independent > n_by_default else step
+
+    n_focus = len(step.focus)
+    n_independent = division.count_independent(step.calls, n_focus=n_focus)
+    default_n_independent = count_independent(step.calls, n_focus or plan.n_agents, is_first=False)
+    if n_independent <= default_n_independent:
+        return step
+    return step.model_copy(update={"independent": n_independent})
 
 
 def extend_run(planned: PlannedExtension, options: JudgingOptions | None = None) -> tuple[RunFit, str]:
@@ -308,26 +322,29 @@ def extend_run(planned: PlannedExtension, options: JudgingOptions | None = None)
     if not request.is_search:
         return fitted, ""
 
-    n_spent = int((planned.run.plan.trials.step > request.first).sum())
+    n_calls_spent = int((planned.run.plan.trials.step > request.first).sum())
     while True:
         extensions = planned.run.config.extensions
         extended = config.model_copy(update={"extensions": extensions, "unfinished": None})
-        next_round = _plan_search_round(extended, request, n_before=request.first, n_spent=n_spent)
+        next_round = _plan_search_round(
+            extended, request, n_earlier_extensions=request.first, n_calls_spent=n_calls_spent
+        )
         if isinstance(next_round, str):
             n_rounds = format_count(len(extensions) - request.first, "round")
-            return fitted, f"{n_rounds}, {n_spent:,} calls; {next_round}"
+            return fitted, f"{n_rounds}, {n_calls_spent:,} calls; {next_round}"
         planned = _with_recorded_cap(next_round, max_cost=request.max_cost, paid_before=request.paid_before)
         fitted = _extend_by_step(planned, options)
         new_trials = planned.new_trials
         n_paired = int((new_trials.trial_type == PAIRED).sum())
-        n_spent += n_paired if has_free_calls(planned.run.plan) else len(new_trials)
+        n_calls_spent += n_paired if has_free_calls(planned.run.plan) else len(new_trials)
 
 
 def _extend_by_step(planned: PlannedExtension, options: JudgingOptions | None) -> RunFit:
-    """Query the judge on the trials of one step of an extension, record the step in config.yaml, and fit the extended run.
+    """Judge the trials of one step of an extension, and fit the extended run.
 
-    Before the first request, the extension is recorded as unfinished in config.yaml. If the first step fails before any answer
-    is stored, this record is discarded. Errors of `judge_run` are raised.
+    Before the first request, config.yaml records that the extension is unfinished. When all trials are judged, config.yaml
+    records the step. If the first step fails before any answer is stored, the first record is removed. Raises the errors of
+    `judge_run`.
     """
     run = planned.run
     # `judge_run` writes `run.config`, with the judge and the store of this command
@@ -335,9 +352,9 @@ def _extend_by_step(planned: PlannedExtension, options: JudgingOptions | None) -
     try:
         judge_run(run, options, on_start=partial(_record_unfinished, planned))
     except YoudenError as error:
-        if _has_just_begun(planned, error):
+        if _has_failed_at_start(planned, error):
             with suppress(OSError):
-                finish_extension(run.folder)  # discards the record, so nothing is left of the extension
+                finish_extension(run.folder)  # removes the record, so nothing is left of the extension
         raise
 
     recorded = _record_command(config_in_folder, planned)
@@ -346,10 +363,10 @@ def _extend_by_step(planned: PlannedExtension, options: JudgingOptions | None) -
     return fit_run(run.folder)
 
 
-def _has_just_begun(planned: PlannedExtension, error: YoudenError) -> bool:
-    """Return whether an extension failed at its start: no earlier step was judged, and this step has no stored answer.
+def _has_failed_at_start(planned: PlannedExtension, error: YoudenError) -> bool:
+    """Return whether an extension failed in its first step, before any answer was stored.
 
-    The result is also False if an earlier process began the step, or if another process uses the run.
+    Returns False if an earlier process began the step, or if another process uses the run.
 
     planned : the failed step
     error : error with which the step failed; its slug shows whether another process uses the run

@@ -99,37 +99,38 @@ def plan_search_round(config: RunConfig, request: ExtensionRequest, *, number: i
 
 
 def _allocate_by_regret(
-    ranked: Abilities, pairwise: Differences, *, top: int, max_regret: float
+    abilities: Abilities, differences: Differences, *, top: int, max_regret: float
 ) -> tuple[Bools, int] | None:
-    """Decide which agents of a search need further trials, and how many, until the regret bound is small enough.
+    """Decide which agents of a search need further trials, and how many.
 
-    The regret of a selection is the ability of the best agent minus the ability of the selected agent. The regret bound is its
-    upper confidence bound. The error rate alpha covers all interim analyses of a search together, so each spends only a fraction.
+    The search continues until the regret bound is at most `max_regret`. The regret is the ability of the best agent minus that of
+    the selected agent, and the bound is its upper confidence bound. All interim analyses of a search share one type I error rate
+    (alpha), so each spends only a fraction of it.
 
-    ranked : abilities. If the run was planned as a search from the beginning, they include its interim analyses so far.
-    pairwise : differences of these abilities
+    abilities : abilities. If the run was planned as a search from the beginning, they include its interim analyses so far.
+    differences : differences of these abilities
     top : number of agents to select
     max_regret : regret bound to reach
 
-    Returns a bool array (n_agents,) of the agents that need further trials, and the number of trials for each of
-    them. Returns None if the bound is at most `max_regret`.
+    Returns a bool array (n_agents,) of the agents that need further trials, and the number of trials for each of them. Returns
+    None if no further trials are needed.
     """
-    if ranked.search is not None and ranked.search.top == top:
-        analysis = ranked.search.analyses[-1]
-        selection = select_best_agents(ranked, pairwise)
+    if abilities.search is not None and abilities.search.top == top:
+        analysis = abilities.search.analyses[-1]
+        selection = select_best_agents(abilities, differences)
     else:
         # the run was planned for another purpose, so this is the first analysis
-        analysis = analyse_extended_run(ranked, top=top, max_regret=max_regret)
-        selection = select_best(ranked.ability, ranked.covariance, pairwise, top=top)
+        analysis = analyse_extended_run(abilities, top=top, max_regret=max_regret)
+        selection = select_best(abilities.ability, abilities.covariance, differences, top=top)
 
     if selection is not None and selection.regret_bound <= max_regret:
         return None
 
     alpha_of_last_analysis = analysis.final_alpha_fraction  # as a fraction of alpha
     is_active, trial_fraction, _ = next_allocation(
-        pairwise, analysis.upper_bounds, top=top, alpha_fraction=alpha_of_last_analysis, max_regret=max_regret
+        differences, analysis.upper_bounds, top=top, alpha_fraction=alpha_of_last_analysis, max_regret=max_regret
     )
 
     # the number of further trials is given as a fraction of the largest number of trials that one of these agents has
-    most_trials = float(ranked.n_trials[is_active].max())
+    most_trials = float(abilities.n_trials[is_active].max())
     return is_active, ceil(trial_fraction * most_trials)

@@ -127,7 +127,7 @@ def calls_for_joining(
 
 
 def _make_width_error(components: AgentVariances, width: float, *, fraction: float, plan: Plan) -> ConfigError:
-    """Make the error for a half-width of the intervals that cannot be reached on the present items.
+    """Make the error for a half-width that cannot be reached on the items of a run.
 
     The message also states how many items would be enough, if there is such a number.
 
@@ -149,7 +149,7 @@ def _make_width_error(components: AgentVariances, width: float, *, fraction: flo
 
 
 def expected_half_width(run: PlannedRun, n_trials: float) -> float | None:
-    """Estimate the half-width of the agents' 95% intervals if each agent had a given number of paired trials.
+    """Estimate the half-width of 95% intervals for a given number of trials per agent.
 
     n_trials : paired trials per agent
 
@@ -161,12 +161,12 @@ def expected_half_width(run: PlannedRun, n_trials: float) -> float | None:
         n_blocks = max(1, round(n_trials / 2))  # an agent has two trials per block
         return float(half_widths(components, n_blocks, run.plan.n_items).max())
 
-    # half-widths are proportional to 1 / √trials
-    widths_of_one_trial = [
-        max(row.high - row.ability, row.ability - row.low) * sqrt(row.n_trials)
-        for row in run.folder.read_ranking()
-        if row.ability is not None and row.low is not None and row.high is not None
-    ]
+    # a half-width is proportional to 1 / √trials
+    widths_of_one_trial = []
+    for row in run.folder.read_ranking():
+        if row.ability is not None and row.low is not None and row.high is not None:
+            half_width = max(row.high - row.ability, row.ability - row.low)
+            widths_of_one_trial.append(half_width * sqrt(row.n_trials))
     if not widths_of_one_trial:
         return None
     return max(widths_of_one_trial) / sqrt(n_trials)

@@ -179,22 +179,21 @@ class Gate:
 
     @property
     def required(self) -> RequiredCalls | None:
-        """Additional calls that decide the comparisons of all agents in `focus`, with their cost; None if `focus` is empty.
+        """Additional calls that decide the comparisons of all agents in `focus`, with their cost.
 
-        The comparison that needs the most calls sets the number. If the run can be extended, this comparison gives the calls of
-        its two agents only. For all agents in `focus`, they are multiplied by half the number of these agents. If the run
-        cannot be extended, the number of calls already includes those of all agents.
+        They are None if `focus` is empty. The number follows from the comparison that needs the most calls. The requirement of
+        this comparison covers all agents if the run cannot be extended. Otherwise, it covers two agents, so it is multiplied by
+        half the number of agents in `focus`.
         """
         requirements = [row.required for row in self._decidable if row.required]
         largest = max(requirements, key=lambda requirement: requirement.calls or 0, default=None)
         if largest is None or largest.calls is None or not self.extendable:
             return largest
 
-        agent_factor = len(self.focus) / 2
-        n_calls = int(largest.calls * agent_factor)
-        if largest.usd is None:
-            return replace(largest, calls=n_calls)
-        return replace(largest, calls=n_calls, usd=largest.usd * agent_factor)
+        n_pairs_of_agents = len(self.focus) / 2
+        n_calls = int(largest.calls * n_pairs_of_agents)
+        total_usd = None if largest.usd is None else largest.usd * n_pairs_of_agents
+        return replace(largest, calls=n_calls, usd=total_usd)
 
     @property
     def _decidable(self) -> tuple[GateResult, ...]:
@@ -216,24 +215,28 @@ class GateAnalysis:
 
 
 def _resolve_target(folder: RunFolder, target: Target | None, labels: LabelledAnswers | None) -> Target:
-    """Return the population of items for which a gate (a non-inferiority test against a baseline) draws its conclusions.
+    """Return the population of items to which the conclusions of a gate refer.
 
-    For differences in quality and in preferences, this is always "items-like-these".
+    A gate is a non-inferiority test of agents against a baseline. A comparison by quality or by preferences always refers to
+    "items-like-these": more items of the same kind.
 
     target : population that the user set. Default: "these-items" if the run was fitted for it, otherwise "items-like-these"
     labels : labels from which quality is estimated; None to compare abilities
 
-    Raises InputError [gate-target] if another population is set with labels or for preferences.
+    Raises InputError [gate-target] if the user set another population for a comparison by quality or by preferences.
     """
-    if labels is None and not folder.asks_preference:
-        default: Target = "these-items" if folder.fit_settings.target == "these-items" else "items-like-these"
-        return target or default
-    if target not in (None, "items-like-these"):
-        raise InputError(
-            f"Quality and preferences refer to more items of the same kind: got the target '{target}'. Remove --target.",
-            slug="gate-target",
-        )
-    return "items-like-these"
+    compares_abilities = labels is None and not folder.asks_preference
+    if not compares_abilities:
+        if target not in (None, "items-like-these"):
+            raise InputError(
+                f"Quality and preferences refer to more items of the same kind: got the target '{target}'. Remove --target.",
+                slug="gate-target",
+            )
+        return "items-like-these"
+
+    if target is not None:
+        return target
+    return "these-items" if folder.fit_settings.target == "these-items" else "items-like-these"
 
 
 def plan_analyses(
@@ -430,7 +433,7 @@ def _limit_to_net_win_rates(row: GateResult) -> GateResult:
 
 
 def _withdraw_unsupported_outcome(comparison: GateResult, facts: RunFacts) -> GateResult:
-    """Change the outcome of a comparison to "undecided" if the answers of the judge do not support another outcome.
+    """Change the outcome of a comparison to "undecided" if the answers do not support it.
 
     There are three reasons:
     - the judge states preferences, and its position bias is too large or unknown;
@@ -477,10 +480,10 @@ def _number_analyses(
 ) -> tuple[GateAnalysis, ...]:
     """Determine the number and the confidence level of the next interim analysis of each agent.
 
-    Each analysis has a smaller alpha than the one before, so that the total of all analyses stays limited. A comparison
-    consists of two one-sided tests with this alpha, so the level of its two-sided interval is 1 − 2·alpha.
+    Each analysis has a smaller type I error rate (alpha) than the one before, so that the total over all analyses is limited. A
+    comparison consists of two one-sided tests with this alpha, so the level of its two-sided interval is 1 − 2·alpha.
 
-    agents : ids of the agents that are compared with the baseline; duplicates are ignored
+    agents : ids of the agents to compare with the baseline; duplicates are ignored
     recorded : record of the earlier analyses
 
     Raises InputError: [gate-agent] or [gate-unjudged] if the answers lack an agent or the baseline; [gate-baseline] if there are
@@ -619,59 +622,60 @@ def _compute_required_calls(
     usd: float | None,
     n_independent: int,
 ) -> RequiredCalls:
-    """Compute how many calls the next analysis needs for a decision, or how many items, if no number of calls suffices.
+    """Compute how many more calls the next analysis needs for a decision.
 
-    A number suffices if the conditional power, the probability of a decision, is at least `_CONDITIONAL_POWER`.
+    If no number of calls is enough, the number of items is computed instead. A number is enough if the conditional power, the
+    probability of a decision, is at least `_CONDITIONAL_POWER`.
 
-    forecast : present difference of the two agents; numbers of additional calls; and, for each number, the factors by which the
-        calls multiply the variance components, and the number of items on which the two agents are then compared
+    forecast : present difference of the two agents, with its variance after each of several numbers of additional calls
     n_items : number of items of the run
     margin : the new agent counts as no worse than the baseline if it is worse by at most this difference
     alpha : type I error rate of the next analysis
     usd : price of a call in USD; None if unknown
     n_independent : number of independent trials of the run, from which the false-positive rates are estimated
     """
+    difference = forecast.difference
     power_by_calls = _compute_conditional_power(
-        forecast.difference, forecast.remaining, forecast.n_items, margin=margin, alpha=alpha
+        difference, forecast.remaining, forecast.n_items, margin=margin, alpha=alpha
     )
-    suffices = power_by_calls >= _CONDITIONAL_POWER
-    if suffices.any():
-        smallest = suffices.argmax()  # the first True; the numbers of calls are ascending
-        n_calls = int(forecast.calls[smallest])
+    is_enough = power_by_calls >= _CONDITIONAL_POWER
+    if is_enough.any():
+        n_calls = int(forecast.calls[is_enough].min())
         total_usd = None if usd is None else usd * n_calls
         return RequiredCalls(calls=n_calls, usd=total_usd)
 
-    # a standard error is proportional to 1/√calls, so that four times as many halve it
-    rate_variance = forecast.difference.rate_variance
-    has_relevant_rates = rate_variance > 0 and rate_variance >= _MIN_RATE_SHARE * forecast.difference.total_variance
+    # four times as many independent trials halve the standard errors of the false-positive rates
+    rate_variance = difference.rate_variance
+    has_relevant_rates = rate_variance > 0 and rate_variance >= _MIN_RATE_SHARE * difference.total_variance
     return RequiredCalls(
         items=_compute_required_items(forecast, n_items=n_items, margin=margin, alpha=alpha),
         conditional_power=float(power_by_calls.max()) if len(power_by_calls) else None,
-        items_at_current_difference=required_n_items(forecast.difference, margin=margin, alpha=alpha),
+        items_at_current_difference=required_n_items(difference, margin=margin, alpha=alpha),
         independent_calls=3 * n_independent if n_independent and has_relevant_rates else None,
     )
 
 
 def _compute_required_items(forecast: DifferenceForecast, *, n_items: int, margin: float, alpha: float) -> int | None:
-    """Compute approximately how many items the next analysis needs, if all comparisons on them are made.
+    """Compute approximately how many items the next analysis needs for a decision.
 
-    `_compute_required_calls` describes the parameters. Returns None if no number of items up to 10⁶ (`_ITEM_GRID`) is enough.
+    All comparisons on these items are assumed to be made. `_compute_required_calls` describes the parameters. Returns None if no
+    number of items up to 10⁶ (`_ITEM_GRID`) is enough.
     """
-    # factors by which all comparisons on the present items multiply the variance components; 1 if no comparison is left
-    final_agent_item = float(min(forecast.remaining.agent_item, default=1.0))
-    final_residual = float(min(forecast.remaining.residual, default=1.0))
+    # ratio of each variance component after all comparisons on the present items to now; 1 if all of them have been made
+    min_agent_item_factor = float(min(forecast.remaining.agent_item, default=1.0))
+    min_residual_factor = float(min(forecast.remaining.residual, default=1.0))
 
-    # on more items, both components decrease in proportion to 1 / items
-    later_items = _ITEM_GRID[n_items < _ITEM_GRID]
+    # both components are inversely proportional to the number of items
+    larger_n_items = _ITEM_GRID[n_items < _ITEM_GRID]
     factors = RemainingVariance(
-        agent_item=final_agent_item * n_items / later_items,
-        residual=final_residual * n_items / later_items,
+        agent_item=min_agent_item_factor * n_items / larger_n_items,
+        residual=min_residual_factor * n_items / larger_n_items,
     )
-    power_by_items = _compute_conditional_power(forecast.difference, factors, later_items, margin=margin, alpha=alpha)
-    suffices = power_by_items >= _CONDITIONAL_POWER
-    if not suffices.any():
-        return None
-    return int(later_items[suffices.argmax()])
+    power_by_items = _compute_conditional_power(
+        forecast.difference, factors, larger_n_items, margin=margin, alpha=alpha
+    )
+    is_enough = power_by_items >= _CONDITIONAL_POWER
+    return int(larger_n_items[is_enough].min()) if is_enough.any() else None
 
 
 def _compute_conditional_power(

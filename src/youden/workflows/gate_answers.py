@@ -170,37 +170,39 @@ def read_answers(folder: RunFolder, *, target: Target = "items-like-these") -> G
 
 
 def _read_judged_answers(folder: RunFolder, target: Target) -> GateAnswers:
-    """Read the answers of a judge to the trials of a run; `target` is the population for which the intervals hold."""
+    """Read the answers of a judge to the trials of a run.
+
+    The intervals hold for the population `target` of items and judges.
+    """
     folder.check_judged()
     check_fit(folder)
     plan = folder.read_plan()
     verdicts = folder.read_verdicts(plan)
-    abilities = trial_abilities_from_verdicts(verdicts, target=target)
-    if plan.is_self_plan:
-        method = METHOD
-    else:
-        # without abilities from means of trials, `make_forecaster` fits the additive model; preferences are always fitted
-        is_fitted = abilities is None or plan.question == "preference"
-        method = _describe_method(is_fitted=is_fitted, target=target)
+    abilities = trial_abilities_from_verdicts(
+        verdicts, target=target
+    )  # None if `make_forecaster` fits the additive model
+    is_fitted = abilities is None or plan.question == "preference"
 
     is_answered_comparison = (plan.trial_type == PAIRED) & verdicts.answered
     compared_agents = np.append(plan.first[is_answered_comparison], plan.second[is_answered_comparison])
     n_comparisons = np.bincount(compared_agents, minlength=plan.n_agents)
     answer_bytes = np.ascontiguousarray(verdicts.answer).tobytes()
-    digest = hashlib.sha256(plan.digest.encode() + answer_bytes).hexdigest()
-    pools_independent = plan.independent == "pooled" and plan.rounds is None and has_blocks_in_first_plan(plan)
+
+    # only a run with blocks and pooled independent trials can be extended by more independent trials
+    can_add_independent = plan.independent == "pooled" and plan.rounds is None and has_blocks_in_first_plan(plan)
+    n_independent = int((plan.trial_type == INDEPENDENT).sum())
     return GateAnswers(
         agent_ids=plan.agent_ids,
         n_items=plan.n_items,
         is_judged=n_comparisons > 0,
         forecast=make_forecaster(verdicts, abilities, target=target),
-        method=method,
-        digest=digest,
+        method=METHOD if plan.is_self_plan else _describe_method(is_fitted=is_fitted, target=target),
+        digest=hashlib.sha256(plan.digest.encode() + answer_bytes).hexdigest(),
         signature=folder.read_signature().text,
         n_calls=len(plan),
         is_extendable=_is_extendable(plan),
         usd_per_call=_estimate_usd_per_call(folder, plan),
-        n_independent=int((plan.trial_type == INDEPENDENT).sum()) if pools_independent else 0,
+        n_independent=n_independent if can_add_independent else 0,
     )
 
 
@@ -231,14 +233,14 @@ def _is_extendable(plan: Plan) -> bool:
 def make_forecaster(
     verdicts: Verdicts, abilities: Abilities | None, *, target: Target = "items-like-these"
 ) -> Forecaster:
-    """Return a function that estimates the difference of two agents and forecasts its variance after more calls.
+    """Return a function that forecasts the difference of two agents after more calls.
 
-    The estimate is the same as in the ranking of the run. It is based on
+    It estimates the difference, and forecasts its variance. The estimate is the same as in the ranking of the run. It is computed
 
-    - the additive model, if `abilities` is None,
-    - the self-consistency of the agents, for a plan whose trials compare two responses of one agent,
-    - the fit of the preferences, for a judge that states preferences,
-    - means of trials, in all other cases.
+    - by the additive model if `abilities` is None,
+    - from the self-consistency of the agents if each trial compares two responses of one agent,
+    - from the fit of the preferences if the judge states preferences,
+    - from means of trials in all other cases.
 
     Parameters
     ----------
@@ -272,9 +274,11 @@ def make_forecaster(
     return partial(_forecast_on_these_items, abilities, forecast_for_similar_items)
 
 
-def _difference_variance(covariance: Floats, new: int, old: int) -> float:
+def _difference_variance(covariance: Floats, new_agent: int, old_agent: int) -> float:
     """Compute Var(θ_new − θ_old) from the covariance matrix of abilities, float array (n_agents, n_agents)."""
-    return float(covariance[new, new] + covariance[old, old] - 2 * covariance[new, old])
+    return float(
+        covariance[new_agent, new_agent] + covariance[old_agent, old_agent] - 2 * covariance[new_agent, old_agent]
+    )
 
 
 def _make_preference_forecaster(verdicts: Verdicts, abilities: Abilities) -> Forecaster:
@@ -288,33 +292,33 @@ def _make_preference_forecaster(verdicts: Verdicts, abilities: Abilities) -> For
 
 
 def _forecast_by_preferences(
-    fit: PreferenceFit, forecast_by_influence: Forecaster, new: int, old: int
+    fit: PreferenceFit, forecast_by_influence: Forecaster, new_agent: int, old_agent: int
 ) -> DifferenceForecast:
     """Forecast the difference of two agents, new minus old, that a judge compared by preferences.
 
-    The variance is at least as large as in the ranking, so that no interval is narrower than there. It is NaN if no chain of
-    comparisons links the two agents. `min_items` is at most the effective number of items of each agent, the number of equally
-    weighted items with the same information. If it is too small, there is no interval, as in the ranking.
+    The variance is the larger of two estimates: the one from the influence of the items, and that of the ranking. It is NaN if no
+    chain of comparisons links the two agents. `min_items`, which decides whether there is an interval, is at most the effective
+    number of items of each agent: the number of equally weighted items with the same information.
 
     fit : fit of the preferences, from which the ranking is computed
     forecast_by_influence : function that forecasts the difference from the influence of each item
-    new, old : positions of the agents
+    new_agent, old_agent : positions of the agents
     """
-    forecast = forecast_by_influence(new, old)
+    forecast = forecast_by_influence(new_agent, old_agent)
     difference = forecast.difference
-    are_linked = fit.component[new] == fit.component[old]
+    are_linked = fit.component[new_agent] == fit.component[old_agent]
     if not are_linked:
         return forecast._replace(difference=difference._replace(variance=math.nan))
 
-    # the covariance is NaN for an agent with too few effective items, which then also make `min_items` too small
-    ranking_variance = np.nan_to_num(_difference_variance(fit.covariance.covariance, new, old))
+    # NaN for an agent with too few effective items; there is then no interval, whatever the variance is
+    ranking_variance = np.nan_to_num(_difference_variance(fit.covariance.covariance, new_agent, old_agent))
     variance = np.maximum(difference.variance, ranking_variance).item()
-    n_effective_items = float(fit.n_effective_items[[new, old]].min())
+    n_effective_items = float(fit.n_effective_items[[new_agent, old_agent]].min())
     min_items = min(difference.min_items, int(n_effective_items + ROUNDING))
     return forecast._replace(difference=difference._replace(variance=variance, min_items=min_items))
 
 
-def _forecast_self_consistency(self_consistency: SelfConsistency, new: int, old: int) -> DifferenceForecast:
+def _forecast_self_consistency(self_consistency: SelfConsistency, new_agent: int, old_agent: int) -> DifferenceForecast:
     """Estimate the difference in self-consistency of two agents, new minus old, for a plan of self-trials.
 
     A self-trial compares two responses of one agent. More calls on the same items would add no information about the
@@ -322,19 +326,19 @@ def _forecast_self_consistency(self_consistency: SelfConsistency, new: int, old:
     number of additional calls, have length 0.
 
     self_consistency : self-consistency of each agent, with the covariance matrix
-    new, old : positions of the new agent and of the agent with which it is compared
+    new_agent, old_agent : positions of the new agent and of the agent with which it is compared
     """
     covariance = self_consistency.covariance
-    items_per_agent = self_consistency.n_items[[new, old]]
+    items_per_agent = self_consistency.n_items[[new_agent, old_agent]]
     n_items = int(items_per_agent.max())
     difference = ConservativeDifference(
-        value=float(self_consistency.value[new] - self_consistency.value[old]),
-        variance=_difference_variance(covariance.covariance, new, old),
+        value=float(self_consistency.value[new_agent] - self_consistency.value[old_agent]),
+        variance=_difference_variance(covariance.covariance, new_agent, old_agent),
         n_items=n_items,
         n_effective_items=float(n_items),
         unseen_effect_square=0.0,  # the covariance already contains it
         min_items=int(items_per_agent.min()),
-        max_df=float(covariance.df[[new, old]].min()),
+        max_df=float(covariance.df[[new_agent, old_agent]].min()),
     )
 
     no_numbers: Positions = np.empty(0, dtype=np.int64)
@@ -352,22 +356,21 @@ def _describe_method(*, is_fitted: bool, target: Target) -> str:
 
 
 def _forecast_on_these_items(
-    abilities: Abilities, forecast_for_similar_items: Forecaster, new: int, old: int
+    abilities: Abilities, forecast_for_similar_items: Forecaster, new_agent: int, old_agent: int
 ) -> DifferenceForecast:
-    """Forecast the difference of two agents, new minus old, with the variance of `abilities`.
+    """Forecast the difference of two agents, new minus old, on exactly the items of the run.
 
-    The estimate is the same as for items like those of the run. Only its variance differs: if abilities refer to exactly the
-    items of the run, the choice of the items causes no error. The variance then leaves out differences between items and kinds of
-    items that the run does not contain (`unseen_effect_square` is 0). All of it is residual variance, which more calls reduce.
+    The estimate is the same as for a larger population of similar items. Only the variance differs, because the choice of the
+    items causes no error. All of it is residual variance, which more calls reduce.
 
-    abilities : abilities with the covariance for the population of items that they refer to
-    forecast_for_similar_items : function that forecasts the difference for items like those of the run
-    new, old : positions of the agents
+    abilities : abilities, with their covariance on these items
+    forecast_for_similar_items : function that forecasts the difference for the larger population
+    new_agent, old_agent : positions of the agents
     """
-    forecast = forecast_for_similar_items(new, old)
+    forecast = forecast_for_similar_items(new_agent, old_agent)
 
-    # total variance = variance + variance of the false-positive rates; the covariance matrix gives the total variance
-    total_variance = _difference_variance(abilities.covariance.covariance, new, old)
+    # the covariance matrix also contains the variance of the false-positive rates, which `difference` has separately
+    total_variance = _difference_variance(abilities.covariance.covariance, new_agent, old_agent)
     variance = max(total_variance - forecast.difference.rate_variance, 0.0)
     difference = forecast.difference._replace(variance=variance, residual_variance=variance, unseen_effect_square=0.0)
 
@@ -385,21 +388,21 @@ def _make_trial_forecaster(verdicts: Verdicts, abilities: Abilities) -> Forecast
     plan = verdicts.plan
     extensions = get_extensions(plan)
     is_answered_in_block = (plan.block >= 0) & verdicts.answered
-    counts_for_abilities = is_training_answer(verdicts) if extensions.steps else is_answered_in_block
+    is_used = is_training_answer(verdicts) if extensions.steps else is_answered_in_block
     influence = compute_item_influence(
-        plan.first[counts_for_abilities],
-        plan.second[counts_for_abilities],
-        plan.item[counts_for_abilities],
-        verdicts.answer[counts_for_abilities],
+        plan.first[is_used],
+        plan.second[is_used],
+        plan.item[is_used],
+        verdicts.answer[is_used],
         ability=abilities.mean_answer,
-        first_weight=plan.trials.weight_first[counts_for_abilities],
-        second_weight=plan.trials.weight_second[counts_for_abilities],
+        first_weight=plan.trials.weight_first[is_used],
+        second_weight=plan.trials.weight_second[is_used],
         n_items=plan.n_items,
     )
     blocks_per_agent = influence.n_trials.sum(axis=1) / 2  # an agent has two trials per block
 
-    # An item has one block per cyclic shift of the anchors, the agents of the first plan. Shift s compares each anchor with the
-    # anchor s places ahead, for s from 1 to n − 1. If pairs are unordered, the shifts s and n − s are the same block.
+    # An item has one block per cyclic shift s of the n agents of the first plan: a block compares each agent with the agent s
+    # positions ahead, with s from 1 to n − 1. If pairs are unordered, the shifts s and n − s are the same block.
     n_shifts = extensions.anchors - 1
     max_blocks = plan.n_items * n_shifts
     if plan.options.get("pairs") == "unordered":
@@ -434,13 +437,13 @@ class _TrialForecaster:
     blocks_per_agent: Floats
     max_blocks: int
 
-    def __call__(self, new: int, old: int) -> DifferenceForecast:
+    def __call__(self, new_agent: int, old_agent: int) -> DifferenceForecast:
         """Forecast the difference of the agents at two positions, new minus old, for larger numbers of blocks."""
-        difference = estimate_difference(self.influence, new, old)
-        difference = difference.with_rates(self.rates, new, old, improve=adds_independent(self.plan))
+        difference = estimate_difference(self.influence, new_agent, old_agent)
+        difference = difference.with_rates(self.rates, new_agent, old_agent, improve=adds_independent(self.plan))
 
         # calls of the blocks that are added, and the share of the variance that remains with them
-        n_blocks = max(1, round(float(self.blocks_per_agent[[new, old]].mean())))
+        n_blocks = max(1, round(float(self.blocks_per_agent[[new_agent, old_agent]].mean())))
         later_blocks = _list_larger_numbers(n_blocks, self.max_blocks)
         calls = count_calls_of_blocks(self.plan, later_blocks - n_blocks)
         remaining = remaining_variance(later_blocks, n_current=n_blocks, n_items=self.plan.n_items)
@@ -452,9 +455,10 @@ def count_calls_of_blocks(plan: Plan, n_blocks: Positions) -> Positions:
     """Count the calls that are needed to extend a plan by blocks of two agents.
 
     A block has four paired trials on one item: each of the two agents is compared with two other agents, once as the
-    first text and once as the second. Independent trials are added to the paired ones: one for each paired trial if they are
-    matched, and by default 7 to 10% of the calls if they are pooled. None is added if the user requested a number of pooled
-    trials, because this is their number in the whole run. If calls cost nothing, independent trials are not counted.
+    first text and once as the second. Independent trials are added to the paired ones:
+
+    - matched: one for each paired trial;
+    - pooled: by default 7 to 10% of the calls. None if the user set their number in the whole run, or if calls cost nothing.
 
     Parameters
     ----------
@@ -482,8 +486,8 @@ def _make_additive_forecaster(
 ) -> Forecaster:
     """Return a function that forecasts differences between agents whose abilities are estimated by the additive model.
 
-    The model is fitted to the answers to paired trials or, if these do not determine all abilities, to the scores of the agents
-    on the items. Variances follow from the influence of each item on each ability.
+    The model is fitted to the answers to paired trials. If these do not determine all abilities, it is fitted to the scores of
+    agents on items instead. Variances are computed from the influence of each item on each ability.
 
     rates : rates of yes answers by ordered pair of agents and item
     plan : plan of the run; None if no calls can be added
@@ -511,11 +515,10 @@ def _make_influence_forecaster(
 ) -> Forecaster:
     """Return a function that forecasts differences from the influence of each item on the abilities.
 
-    Additional calls are blocks of trials of the two compared agents or, in a plan without blocks, paired trials of all agents.
-    If their number doubles, both components of the variance, agent × item and residual, are halved.
+    Further calls are blocks of trials of the two compared agents or, if the plan has no blocks, paired trials of all agents. The
+    variance of a difference is inversely proportional to the number of blocks or trials.
 
-    influence_tables : influence of the items on abilities, one table per set of linked agents. Two agents are linked if a chain
-        of comparisons connects them.
+    influence_tables : influence of the items on abilities, one table per set of agents that a chain of comparisons links
     plan : plan of the run; None if no calls can be added
     agent_rates : false-positive rates to subtract from the abilities; None to subtract nothing
     """
@@ -526,14 +529,14 @@ def _make_influence_forecaster(
             influence_tables, agent_rates, rates_improve=True, calls=no_calls, remaining_factor=no_factors
         )
 
-    n_present, n_max = _count_blocks_or_trials(plan)
-    larger_numbers = _list_larger_numbers(n_present, n_max)
+    n_current, n_possible = _count_blocks_or_trials(plan)
+    later_numbers = _list_larger_numbers(n_current, n_possible)
     return _InfluenceForecaster(
         influence_tables,
         agent_rates,
         rates_improve=adds_independent(plan),
-        calls=_count_calls_to_add(plan, larger_numbers - n_present),
-        remaining_factor=n_present / larger_numbers,
+        calls=_count_calls_to_add(plan, later_numbers - n_current),
+        remaining_factor=n_current / later_numbers,
     )
 
 
@@ -561,29 +564,31 @@ class _InfluenceForecaster:
     calls: Positions
     remaining_factor: Floats
 
-    def __call__(self, new: int, old: int) -> DifferenceForecast:
+    def __call__(self, new_agent: int, old_agent: int) -> DifferenceForecast:
         """Forecast the difference of the agents at two positions, new minus old, for larger numbers of calls."""
-        difference = _estimate_linked_difference(self.influence_tables, new, old)
+        difference = _estimate_linked_difference(self.influence_tables, new_agent, old_agent)
         if self.agent_rates is not None:
-            difference = difference.with_rates(self.agent_rates, new, old, improve=self.rates_improve)
+            difference = difference.with_rates(self.agent_rates, new_agent, old_agent, improve=self.rates_improve)
         remaining = RemainingVariance(agent_item=self.remaining_factor, residual=self.remaining_factor)
         n_items = np.full(len(self.calls), difference.n_items)
         return DifferenceForecast(difference, self.calls, remaining, n_items)
 
 
-def _estimate_linked_difference(tables: tuple[InfluenceTable, ...], new: int, old: int) -> ConservativeDifference:
+def _estimate_linked_difference(
+    tables: tuple[InfluenceTable, ...], new_agent: int, old_agent: int
+) -> ConservativeDifference:
     """Estimate the difference of two agents from the table that contains both; `UNLINKED` if none does."""
     for influence in tables:
-        contains_both = not np.isnan(influence.ability[[new, old]]).any()
+        contains_both = not np.isnan(influence.ability[[new_agent, old_agent]]).any()
         if contains_both:
-            return estimate_difference(influence, new, old)
+            return estimate_difference(influence, new_agent, old_agent)
     return UNLINKED
 
 
 def _count_blocks_or_trials(plan: Plan) -> tuple[int, int]:
-    """Count the blocks that a plan has, and the blocks that are possible on its items.
+    """Return how many blocks a plan has, and how many are possible on its items.
 
-    A block has as many paired trials as there are agents. If the plan has no blocks, paired trials are counted instead.
+    A block has as many paired trials as there are agents. For a plan without blocks, both numbers are of paired trials.
     """
     n_paired = int((plan.trial_type == PAIRED).sum())
     if has_blocks_in_first_plan(plan):
@@ -598,11 +603,13 @@ def _count_blocks_or_trials(plan: Plan) -> tuple[int, int]:
 
 
 def _count_calls_to_add(plan: Plan, n_added: Positions) -> Positions:
-    """Count the calls, paired and independent, that extend a plan by blocks of two agents: int array (n,).
+    """Count the calls that extend a plan by a number of blocks of two agents.
 
-    If the plan has no blocks, it is extended by paired trials instead.
+    Paired and independent calls are counted together.
 
     n_added : int array (n,), numbers of added blocks; numbers of added paired trials if the plan has no blocks
+
+    Returns an int array (n,).
     """
     if has_blocks_in_first_plan(plan):
         return count_calls_of_blocks(plan, n_added)
@@ -612,7 +619,7 @@ def _count_calls_to_add(plan: Plan, n_added: Positions) -> Positions:
 
 
 def compute_trial_influence(answers: ChunkSource, *, n_agents: int, n_items: int) -> tuple[InfluenceTable, ...]:
-    """Fit the additive model to the answers of trials, and compute the influence of each item on each ability.
+    """Compute the influence of each item on abilities that are fitted to the answers of trials.
 
     The model predicts an answer by the sum of the effects of both agents and of the item.
 
@@ -649,7 +656,7 @@ def _collect_influence(chunks: Iterator[InfluenceChunk], ability: Floats, weight
 
 
 def compute_cell_influence(scores: Scores, model: ClippedLinear) -> tuple[InfluenceTable, ...]:
-    """Compute the influence of each item on abilities that were fitted to the scores of agents on items.
+    """Compute the influence of each item on abilities that were fitted to scores.
 
     The influence of an item on an ability is the amount by which the residual of the agent on this item changes the ability.
     The sum of the squared influences of all items is the variance of the ability.
@@ -670,13 +677,14 @@ def compute_cell_influence(scores: Scores, model: ClippedLinear) -> tuple[Influe
     n_agents = len(scores.agent_ids)
     n_trials_by_cell = scores.weight  # number of answered paired trials of each agent on each item
     tables = []
-    for linked in model.item_influence():  # one per set of linked agents
-        n_trials = np.where(linked.share > 0, n_trials_by_cell[linked.agents], 0.0)
-        extend = partial(_extend_to_all_agents, agents=linked.agents, n_agents=n_agents)
+    for component in model.item_influence():  # one per set of linked agents
+        is_used = component.share > 0
+        n_trials = np.where(is_used, n_trials_by_cell[component.agents], 0.0)
+        extend = partial(_extend_to_all_agents, agents=component.agents, n_agents=n_agents)
         table = InfluenceTable(
-            ability=extend(model.ability_[linked.agents], fill_value=np.nan),
-            influence=extend(linked.influence),
-            weight=extend(linked.share),
+            ability=extend(model.ability_[component.agents], fill_value=np.nan),
+            influence=extend(component.influence),
+            weight=extend(component.share),
             n_trials=extend(n_trials),
             within_item_variance=np.full(n_agents, np.nan),
         )

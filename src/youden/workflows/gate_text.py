@@ -28,7 +28,9 @@ def format_outcome(gate: Gate, outcome: GateOutcome) -> str:
 
 
 def gate_table(gate: Gate) -> Table:
-    """Format the result of a gate, a comparison of new agents with a baseline, as a table with one row per agent.
+    """Format the result of a gate as a table with one row per agent.
+
+    A gate compares new agents with a baseline.
 
     Parameters
     ----------
@@ -56,9 +58,9 @@ def _format_interval(row: GateResult) -> str:
 
 
 def describe_result(gate: Gate, row: GateResult) -> str:
-    """Describe the result of a gate for one agent, and what would decide it if it is undecided.
+    """Describe the result of a gate for one agent.
 
-    A gate tests whether a new agent is worse than a baseline.
+    If the result is undecided, the text states what would decide it. A gate tests whether a new agent is worse than a baseline.
 
     Parameters
     ----------
@@ -91,11 +93,12 @@ def describe_result(gate: Gate, row: GateResult) -> str:
 
 
 def _format_comparison(gate: Gate, row: GateResult) -> str:
-    """Format the difference of an agent from the baseline, with its interval, as a clause without a full stop.
+    """Format the difference of an agent from the baseline, with its interval.
 
-    A difference in ability or preference is stated per 100 comparisons. For ability, it is the number of comparisons in
-    which the judge recognizes the responses of the agent, minus this number for the baseline. For preference, it is the
-    wins of the agent minus its losses. A difference in self-consistency or quality is stated on its own scale.
+    The result is a clause without a full stop. A difference in ability or preference is stated per 100 comparisons. For ability,
+    it is the number of comparisons in which the judge recognizes the responses of the agent, minus this number for the baseline.
+    For preference, it is the wins of the agent minus its losses. A difference in self-consistency or quality is stated on its own
+    scale.
     """
     if gate.is_of_self_consistency or gate.by == "quality":
         return _format_scale_comparison(gate, row)
@@ -154,17 +157,16 @@ def _describe_requirement(gate: Gate, row: GateResult) -> str:
 
 
 def _describe_required_items(required: RequiredCalls, *, is_imported: bool) -> str:
-    """Describe how many items an undecided comparison needs if further calls on the present items cannot decide it.
+    """Describe how many items an undecided comparison needs for a decision.
 
-    The conditional power is the probability of a decision, given the answers so far. For example, with a conditional power of
-    90%, a decision follows in at least 9 of 10 cases, whatever the true difference is.
+    Further calls on the present items cannot decide this comparison. The conditional power is the probability of a decision,
+    given the answers so far, for the true difference that makes a decision least likely.
 
     required : numbers of items that are needed, and the conditional power if all comparisons on the present items are made
     is_imported : whether the run was imported, so that no calls can be added
 
-    Returns two to five sentences: the reason; the number of items; the number of independent calls that halves the standard
-    errors of the false-positive rates, if they matter; and the number of items that is enough if the true
-    difference equals the estimate, if there is such a number.
+    Returns two to five sentences: the reason and the number of items. If known, they also state how many independent calls halve
+    the standard errors of the false-positive rates, and how many items are enough if the true difference equals the estimate.
     """
     if required.conditional_power is not None:
         reason = (
@@ -193,9 +195,10 @@ def _describe_required_items(required: RequiredCalls, *, is_imported: bool) -> s
 
 
 def _describe_missing_interval(gate: Gate, row: GateResult) -> str:
-    """Explain why the difference of an agent from the baseline has no interval: one of the two was compared on too few items.
+    """Explain why the difference of an agent from the baseline has no interval.
 
-    For preferences, the effective number of items counts. It is the number of equally weighted items with the same information.
+    One of the two agents was compared on too few items. For preferences, the effective number of items counts. It is the number
+    of equally weighted items with the same information.
     """
     n_items = format_count(row.n_items, "item")
     if gate.is_of_preferences:
@@ -207,7 +210,7 @@ def _describe_missing_interval(gate: Gate, row: GateResult) -> str:
 
 
 def format_next_command(gate: Gate) -> str | None:
-    """Format the command that adds the calls needed for the decision of a gate, with their cost.
+    """Format the command that adds the calls needed for a decision, with their cost.
 
     Parameters
     ----------
@@ -236,7 +239,9 @@ def format_next_command(gate: Gate) -> str | None:
 
 
 def describe_gate(gate: Gate) -> Iterator[str]:
-    """Yield the conclusions of a comparison of new agents with a baseline (a gate), one line each.
+    """Yield the conclusions of a gate, one line each.
+
+    A gate compares new agents with a baseline.
 
     Parameters
     ----------
@@ -258,7 +263,9 @@ def describe_gate(gate: Gate) -> Iterator[str]:
 
 
 def describe_run(gate: Gate) -> tuple[str, ...]:
-    """Describe the run of a gate: wider margins than before, the calibration of its judge, and the recommended agents.
+    """Describe what a user must know about the run of a gate.
+
+    This includes wider margins than before, the calibration of the judge, and the recommended agents.
 
     Parameters
     ----------
@@ -286,7 +293,9 @@ def describe_run(gate: Gate) -> tuple[str, ...]:
 
 
 def format_footnote(gate: Gate) -> str:
-    """Format a footnote that states the margin of a gate, its error rate, its method and its population of items.
+    """Format the footnote of a gate.
+
+    It states the margin, the error rate, the method and the population of items.
 
     Parameters
     ----------

@@ -49,14 +49,14 @@ class Halves:
         )
 
 
-def run_aa_test(result: Verdicts, *, n_splits: int = 20, seed: int = 0) -> Halves:
+def run_aa_test(verdicts: Verdicts, *, n_splits: int = 20, seed: int = 0) -> Halves:
     """Estimate false-positive rates by an A/A test: compare two halves of the responses of each agent as two agents.
 
     The test uses the answers of a run and makes no calls.
 
     Parameters
     ----------
-    result : Verdicts
+    verdicts : Verdicts
         Answers of a run whose agents have several responses per item.
     n_splits : int, default 20
         Number of random splits.
@@ -78,7 +78,7 @@ def run_aa_test(result: Verdicts, *, n_splits: int = 20, seed: int = 0) -> Halve
     PlanError
         [self-trials-only] if the run has only self-trials.
     """
-    plan = result.plan
+    plan = verdicts.plan
     check_compares_agents(plan, "study aa")
     if plan.trials.first_repeat is None or _count_repeats(plan.trials) < 2:
         raise InputError(
@@ -89,7 +89,7 @@ def run_aa_test(result: Verdicts, *, n_splits: int = 20, seed: int = 0) -> Halve
 
     false_positives: list[tuple[bool, bool]] = []
     for split in range(n_splits):
-        halved = split_into_halves(result, stream("halves", seed, split))
+        halved = split_into_halves(verdicts, stream("halves", seed, split))
         false_positives += _compare_halves(halved, plan.n_agents)
     significant_rate, worse_rate = 0.0, 0.0
     if false_positives:
@@ -97,18 +97,18 @@ def run_aa_test(result: Verdicts, *, n_splits: int = 20, seed: int = 0) -> Halve
     return Halves(plan.n_agents, n_splits, significant_rate, worse_rate)
 
 
-def _compare_halves(halved: Verdicts, n_agents: int) -> list[tuple[bool, bool]]:
-    """Test the two halves of each agent for a difference in ability, although their true abilities are equal.
+def _compare_halves(halved_verdicts: Verdicts, n_agents: int) -> list[tuple[bool, bool]]:
+    """Test whether the two halves of each agent differ, although their true abilities are equal.
 
-    halved : answers of a run in which each agent is split into two: positions 0 to n_agents − 1 are the first halves, and the
-        following n_agents positions are the second halves in the same order
+    halved_verdicts : answers of a run in which each agent is split into two: positions 0 to n_agents − 1 are the first halves,
+        and the following n_agents positions are the second halves in the same order
     n_agents : number of agents before the split
 
     Returns for each agent whether its halves differ significantly, and whether a gate with the first half as the baseline calls
     the second half worse. Both would be false positives. Agents whose difference has no interval are left out.
     """
-    differences = differences_from_verdicts(halved, target="items-like-these")
-    forecast = make_forecaster(halved, None)
+    differences = differences_from_verdicts(halved_verdicts, target="items-like-these")
+    forecast = make_forecaster(halved_verdicts, None)
     alpha = alpha_at_analysis(1)
     test_results = []
     for first_half in range(n_agents):
@@ -135,18 +135,19 @@ def _count_repeats(trials: Trials) -> int:
     return max(int(side.max()) for side in _get_repeat_numbers(trials))
 
 
-def split_into_halves(result: Verdicts, rng: np.random.Generator) -> Verdicts:
-    """Split each agent into two agents with a random half of its responses each, so that their true abilities are equal.
+def split_into_halves(verdicts: Verdicts, rng: np.random.Generator) -> Verdicts:
+    """Split each agent into two agents with a random half of its responses each.
 
-    The responses of each cell (one agent on one item) are split as evenly as possible. Trials lose their blocks: the two halves
-    of an agent differ in their items and partners, so that plain means of blocks would be biased.
+    The true abilities of the two halves are equal. The responses of each cell (one agent on one item) are split as evenly as
+    possible. Trials lose their blocks: the two halves of an agent differ in their items and partners, so that plain means of
+    blocks would be biased.
 
-    result : answers of a run whose agents have several responses per item
+    verdicts : answers of a run whose agents have several responses per item
     rng : source of the random halves
 
     Returns the same answers, on a plan of 2·n_agents agents: the halves of agent i have the positions i and n_agents + i.
     """
-    plan = result.plan
+    plan = verdicts.plan
     trials = _assign_halves(plan, rng)
 
     # both halves of an agent have its training and held-out cells
@@ -155,11 +156,11 @@ def split_into_halves(result: Verdicts, rng: np.random.Generator) -> Verdicts:
     split = replace(plan.split, train=train, holdout=holdout)
     ids = (*plan.agent_ids, *(f"{agent} (other half)" for agent in plan.agent_ids))
     halved = replace(plan, trials=trials, agent_ids=ids, split=split, rounds=None, extensions=None, source=None)
-    return replace(result, plan=halved)
+    return replace(verdicts, plan=halved)
 
 
 def _assign_halves(plan: Plan, rng: np.random.Generator) -> Trials:
-    """Assign each response of a plan to one of two random halves of its agent, and number the halves as agents.
+    """Assign each response of a plan at random to one of the two halves of its agent.
 
     rng : source of the random halves
 
@@ -187,7 +188,10 @@ def _assign_halves(plan: Plan, rng: np.random.Generator) -> Trials:
 
 
 def _draw_halves(shape: tuple[int, int, int], rng: np.random.Generator) -> Positions:
-    """Draw the half (0 or 1) of each response: int64 array of the shape (n_agents, n_items, n_repeats)."""
+    """Draw the half (0 or 1) of each response.
+
+    Returns an int64 array (n_agents, n_items, n_repeats).
+    """
     n_agents, n_items, _ = shape
 
     # Responses of an agent to an item are numbered in random order. Even numbers are in one half, and odd numbers in the other.

@@ -28,11 +28,12 @@ def get_unique_aliases(agents: Iterable[Agent]) -> dict[str, str]:
     An alias that is also the id or the alias of another agent is left out, because it is ambiguous.
     """
     all_agents = list(agents)
+    agents_with_alias = [agent for agent in all_agents if agent.meta.get("alias")]
+    aliases = [str(agent.meta["alias"]) for agent in agents_with_alias]
     ids = [agent.id for agent in all_agents]
-    aliased = [agent for agent in all_agents if agent.meta.get("alias")]
-    aliases = [str(agent.meta["alias"]) for agent in aliased]
     n_uses = Counter([*aliases, *ids])
-    return {alias: agent.id for alias, agent in zip(aliases, aliased, strict=True) if n_uses[alias] == 1}
+    id_by_alias = {alias: agent.id for alias, agent in zip(aliases, agents_with_alias, strict=True)}
+    return {alias: agent_id for alias, agent_id in id_by_alias.items() if n_uses[alias] == 1}
 
 
 def rename_to_agent_ids(table: LabelTable, agent_ids: Collection[str], aliases: Mapping[str, str]) -> LabelTable:
@@ -70,8 +71,7 @@ def rename_to_agent_ids(table: LabelTable, agent_ids: Collection[str], aliases: 
     for name, alias in zip(table.agents, table.aliases, strict=True):
         if name in ids:
             continue
-        alias_as_id = alias if alias in ids else None
-        agent_id = alias_as_id or aliases.get(name) or aliases.get(alias or "")
+        agent_id = _find_agent_id(name, alias, ids, aliases)
         if agent_id is not None:
             id_by_name[name] = agent_id
 
@@ -80,8 +80,17 @@ def rename_to_agent_ids(table: LabelTable, agent_ids: Collection[str], aliases: 
     return replace(table, agents=renamed, id_by_name=id_by_name)
 
 
+def _find_agent_id(name: str, alias: str | None, ids: Set[str], aliases: Mapping[str, str]) -> str | None:
+    """Find the id of an agent by its name and alias in a table of labels; `rename_to_agent_ids` has the rules."""
+    if alias in ids:
+        return alias
+    if name in aliases:
+        return aliases[name]
+    return None if alias is None else aliases.get(alias)
+
+
 def _check_one_name_per_agent(table: LabelTable, ids: Set[str], id_by_name: Mapping[str, str]) -> None:
-    """Check that no two names in a table of labels refer to the same agent of a run.
+    """Check that no two names in a table of labels refer to the same agent.
 
     ids : ids of the agents in the run
     id_by_name : names in the table that are not ids → id of the agent to which the name refers
@@ -90,13 +99,13 @@ def _check_one_name_per_agent(table: LabelTable, ids: Set[str], id_by_name: Mapp
     """
     name_by_id = {name: name for name in table.agents if name in ids}
     for name, agent_id in id_by_name.items():
-        first_name = name_by_id.setdefault(agent_id, name)
-        if first_name != name:
+        if agent_id in name_by_id:
             raise ConfigError(
-                f"{table.source} has two names for the agent '{agent_id}': got '{first_name}' and, by an alias, "
+                f"{table.source} has two names for the agent '{agent_id}': got '{name_by_id[agent_id]}' and, by an alias, "
                 f"'{name}'. Remove one of them.",
                 slug="labels-alias",
             )
+        name_by_id[agent_id] = name
 
 
 def quote_with_suggestions(
@@ -111,8 +120,8 @@ def quote_with_suggestions(
     candidates : iterable of str
         Known names. Case and surrounding spaces are ignored in comparisons.
     labelled : collection of str, default ()
-        Candidates that already have a label. A name that resembles a labelled candidate is probably not a misspelling of this
-        candidate, so it is listed after names that resemble other candidates.
+        Candidates that already have a label. A name is probably not a misspelling of one of these, so names that resemble them
+        are listed later.
 
     Returns
     -------
@@ -139,7 +148,7 @@ def quote_with_suggestions(
 
 
 def _find_closest_candidates(names: Iterable[str], candidates: Iterable[str]) -> dict[str, tuple[str, float]]:
-    """Find the most similar known name for each unknown name, to suggest it in an error message.
+    """Find the most similar known name for each unknown name.
 
     Case and surrounding spaces are ignored.
 
@@ -161,7 +170,7 @@ def _find_closest_candidates(names: Iterable[str], candidates: Iterable[str]) ->
 
 
 def describe_renamed_agents(id_by_name: Mapping[str, str]) -> list[str]:
-    """Describe in one sentence which agents have a name in the labels that differs from their id in the run.
+    """Describe which agents have another name in the labels than in the run.
 
     id_by_name : name in the labels → id in the run
 

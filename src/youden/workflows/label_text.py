@@ -48,7 +48,7 @@ def _get_reason(agreement: Agreement) -> str:
 
 
 def _describe_interval(rho: Agreement, *, n_agents: int) -> Iterator[str]:
-    """Yield warnings about the confidence interval of the correlation between labels and abilities, if there are any."""
+    """Yield warnings about the confidence interval of the correlation between labels and abilities."""
     if rho.low is None or rho.high is None:
         yield f"It has no confidence interval: {_get_reason(rho)}."
         return

@@ -159,7 +159,7 @@ def validate(folder: RunFolder, table: LabelTable) -> Validation:
 
 
 def _compute_differences(folder: RunFolder, agents: Sequence[str], *, target: Target) -> Differences:
-    """Compute the differences between the abilities of all pairs of some agents of a run, with their intervals.
+    """Compute the differences between the abilities of some agents of a run, with intervals.
 
     agents : ids of the agents
     target : population for which the intervals hold, such as more items like those of the run
@@ -231,7 +231,7 @@ def _compare_label(
 
 
 def _measure_agreement(compute_metric: _ComputeMetric, ability: Floats, label: Floats) -> Agreement:
-    """Compute a measure of agreement, such as a correlation, of the abilities of agents with their labels.
+    """Measure the agreement of abilities with labels, for example by a correlation.
 
     compute_metric : function of `ability` and `label` that returns the measure with its interval
     ability, label : float arrays (n_agents,), without NaN
@@ -255,10 +255,10 @@ def _to_agreement(metric: Metric) -> Agreement:
 def _find_disagreements(
     agents: Sequence[str], label: Floats, ability: Floats, *, ranks_by_label: RankRange, ranks_by_ability: RankRange
 ) -> list[Disagreement]:
-    """Find the agents whose rank by ability differs from their rank by label, the largest difference first.
+    """Find the agents whose rank by ability differs from their rank by label.
 
-    Agents with equal labels share a range of ranks. A disagreement is `explained` by sampling error if the two rank intervals
-    of the agent overlap.
+    The agent with the largest difference comes first. Agents with equal labels share a range of ranks. A disagreement is
+    `explained` by sampling error if the two rank intervals of the agent overlap.
 
     agents : ids of the agents
     label, ability : float array (n_agents,), mean label and ability of each agent
@@ -291,7 +291,9 @@ def _find_disagreements(
 
 
 def _build_label_matrix(table: LabelTable, column: int, agent_ids: Sequence[str], item_ids: Sequence[str]) -> Floats:
-    """Arrange the labels of one column of a table in a float array (n_agents, n_items), NaN for a cell without a label.
+    """Arrange the labels of one column of a table in an array with agents and items as axes.
+
+    Returns a float array (n_agents, n_items), NaN for a cell without a label.
 
     table : labels of agents on items
     column : position of the column among the label columns
@@ -335,23 +337,22 @@ def _compute_label_ranks(
     level : confidence level
     """
     item_ids = list(dict.fromkeys(_get_items(table)))
-    labels = _build_label_matrix(table, column, agents, item_ids)
-    observed = ~np.isnan(labels)
-    n_labels = observed.sum(axis=1, keepdims=True)
+    labels = _build_label_matrix(table, column, agents, item_ids)  # (n_agents, n_items), NaN without a label
+    has_label = ~np.isnan(labels)
+    n_labels = has_label.sum(axis=1, keepdims=True)
     if (n_labels >= 2).sum() < 2:
         unknown_bound = np.full(len(agents), np.nan)
         return rank_ranges(unknown_bound, unknown_bound)  # an agent with unknown bounds may have any rank
 
-    # scaled to a range of 1, because `pairwise_differences` works in the units of abilities
-    scale = float(np.nanmax(labels) - np.nanmin(labels)) or 1.0
-    scaled_residual = np.where(observed, labels - mean[:, None], 0.0) / scale
+    # `pairwise_differences` expects values on the scale of abilities, so the labels are scaled to a range of 1
+    label_range = float(np.nanmax(labels) - np.nanmin(labels)) or 1.0
+    scaled_residual = np.where(has_label, labels - mean[:, None], 0.0) / label_range
 
-    # sandwich estimator of the covariance of means: a label has the weight 1 / (number of labels of its agent), and its item
-    # has the influence weight · residual on the mean
-    weight = observed / np.maximum(n_labels, 1)
+    # sandwich estimator of the covariance of the means; the influence of an item on a mean is weight · residual
+    weight = has_label / np.maximum(n_labels, 1)
     influence = weight * scaled_residual
     covariance = covariance_over_clusters(influence, weight)
-    return pairwise_differences(mean / scale, covariance, level=level).marginal_ranks
+    return pairwise_differences(mean / label_range, covariance, level=level).marginal_ranks
 
 
 def _compute_mean_labels(table: LabelTable, column: int) -> dict[str, float]:
@@ -374,7 +375,10 @@ def _compute_mean_labels(table: LabelTable, column: int) -> dict[str, float]:
 
 
 def _describe_coverage(table: LabelTable, ranking: Sequence[RankingRow], item_ids: Sequence[str]) -> list[str]:
-    """Describe how a table of labels and a run differ in their agents and items, one sentence per difference."""
+    """Describe how the agents and items of a table of labels differ from those of a run.
+
+    Each difference is one sentence.
+    """
     notes = _describe_labelled_agents(table, ranking)
     if table.left_out:
         columns = ", ".join(repr(name) for name in table.left_out)
@@ -409,7 +413,7 @@ def _describe_labelled_agents(table: LabelTable, ranking: Sequence[RankingRow]) 
 
 
 def _describe_labelled_items(table: LabelTable, agents: set[str], items: set[str]) -> list[str]:
-    """Describe labelled items that are not in the run, and whether agents are labelled on different items.
+    """Describe labelled items that are not in the run, and agents that are labelled on different items.
 
     table : labels of agents on items
     agents, items : ids of the run

@@ -129,13 +129,12 @@ def plan_step(
 
 
 def resume_extension(config: RunConfig, unfinished: UnfinishedExtension, request: ExtensionRequest) -> PlannedExtension:
-    """Plan the last step of a stopped extension once more, so that this command can finish the extension.
+    """Plan the last step of an interrupted extension again, with the same trials.
 
-    A search for the best agents has one step per round. Any other extension has a single step. The step gets the same trials as
-    in the stopped command. Nothing is written.
+    A search for the best agents has one step per round. Any other extension has a single step. Nothing is written.
 
     config : config of the run; its extensions may contain the last step already
-    unfinished : record of the stopped extension in this config, with its last step
+    unfinished : record of the interrupted extension in this config, with its last step
     request : options of this command
 
     Returns the planned step, with `resumed` set to True. Raises RunFolderError [extend-unfinished] if the extension was
@@ -168,7 +167,7 @@ def _unfinished_error(config: RunConfig, unfinished: UnfinishedExtension, *, fau
     steps_in_folder = get_extensions(folder.read_plan_without_trials()).steps
     n_earlier_steps = unfinished.number
 
-    # the extension can still be dropped if the plan in the folder does not contain its last step yet
+    # the user can drop the extension as long as the plan in the folder does not contain its last step
     alternative = ""
     if len(steps_in_folder) <= n_earlier_steps:
         alternative = f", or remove `unfinished` from {folder.file('config.yaml')} to drop it"

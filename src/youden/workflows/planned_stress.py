@@ -233,8 +233,8 @@ def plan_attacked_pool(base: Plan, planted: PlantedAgents, *, rng: np.random.Gen
 def _draw_paired(base: Plan, planted: PlantedAgents, rng: np.random.Generator) -> Trials:
     """Draw paired trials of each planted agent with every other agent of the attacked pool.
 
-    A pair gets the mean number of trials of a pair in `base`, on different items. A trial is left out if one of its two agents
-    has no response to the item.
+    Each pair of agents gets as many trials as a pair in `base` has on average, on different items. Trials in which an agent has
+    no response to the item are left out.
 
     base : plan before the attack
     planted : pool with the planted (adversarial) agents, and their positions, after all other agents
@@ -250,14 +250,14 @@ def _draw_paired(base: Plan, planted: PlantedAgents, rng: np.random.Generator) -
     agent_a, agent_b = rng.permutation(np.array(pairs, dtype=np.int32)).T
     item_order = rng.permutation(base.n_items).astype(np.int32)
 
-    # trials use the pairs in turn: in round 0 each pair gets its first trial, in round 1 its second one, and so on
+    # the first trial of each pair, then the second trial of each pair, and so on
     n_trials = min(round(trials_per_pair * n_pairs), n_pairs * base.n_items)
-    trial_round, pair = np.divmod(np.arange(n_trials), n_pairs)
+    number_within_pair, pair = np.divmod(np.arange(n_trials), n_pairs)
     item = _assign_items(item_order, n_trials=n_trials, n_pairs=n_pairs)
 
-    # the order of the two texts alternates between the trials of a pair, beginning with a random one
-    initial_order = rng.integers(2, size=n_pairs)
-    is_swapped = (trial_round + initial_order[pair]) % 2 == 1
+    # the two texts of a pair swap places from trial to trial; their order in the first trial is random
+    is_swapped_at_first = rng.integers(2, size=n_pairs)
+    is_swapped = (number_within_pair + is_swapped_at_first[pair]) % 2 == 1
     first = np.where(is_swapped, agent_b[pair], agent_a[pair])
     second = np.where(is_swapped, agent_a[pair], agent_b[pair])
 
@@ -267,11 +267,11 @@ def _draw_paired(base: Plan, planted: PlantedAgents, rng: np.random.Generator) -
 
 
 def _assign_items(item_order: Ids, *, n_trials: int, n_pairs: int) -> Ids:
-    """Assign an item to each of `n_trials` trials, so that no pair of agents gets an item twice.
+    """Assign an item to each trial, so that no pair of agents gets an item twice.
 
-    The trials use the pairs and the items in turn: trial t has the pair t mod n_pairs. The combinations of a pair and an item
-    would repeat after a period of lcm(n_pairs, n_items) trials, so the items are shifted by one after each period. For example, 2
-    pairs and 4 items have the period 4; trials of the first pair have the items 0, 2, then 1, 3.
+    Trial t has the pair t mod n_pairs. The items are assigned in turn, too. Every lcm(n_pairs, n_items) trials, each pair would
+    get its items again, so the items are then shifted by one. For example, 2 pairs and 4 items repeat after 4 trials: the first
+    pair gets the items 0 and 2, then 1 and 3.
 
     item_order : int array (n_items,), the items in the order in which they are used
 
@@ -279,8 +279,8 @@ def _assign_items(item_order: Ids, *, n_trials: int, n_pairs: int) -> Ids:
     """
     n_items = len(item_order)
     trial = np.arange(n_trials)
-    n_finished_periods = trial // lcm(n_pairs, n_items)
-    item: Ids = item_order[(trial + n_finished_periods) % n_items]
+    shift = trial // lcm(n_pairs, n_items)
+    item: Ids = item_order[(trial + shift) % n_items]
     return item
 
 
@@ -398,13 +398,13 @@ class PlannedStress:
 class _Source(NamedTuple):
     """What a stress test starts from.
 
-    `base` is the plan without an attack, and `known_keys` are the hashes of its requests. `ranked` are the agents that have an
+    `base` is the plan without an attack, and `known_hashes` are the hashes of its requests. `ranked` are the agents that have an
     ability in the run's ranking, best first, if the same judge made it; otherwise empty. `families` has the family of each agent
     that has one.
     """
 
     base: Experiment
-    known_keys: set[str]
+    known_hashes: set[str]
     ranked: tuple[str, ...]
     families: Mapping[str, str]
 
@@ -466,14 +466,14 @@ def plan_stress(
         ATTACKS.check(name)
     names = tuple(dict.fromkeys(attacks)) or tuple(ATTACKS)
     stress_source = _read_source(source, judge=judge, calls=calls, seed=seed, store=store, default_store=usual_store)
-    base, known_keys = stress_source.base, stress_source.known_keys
+    base, known_hashes = stress_source.base, stress_source.known_hashes
     check_compares_agents(base.plan, "stress")
     position, reason = _choose_base_agent(stress_source, base_agent)
     planned = []
     all_names = tuple(ATTACKS)
     for name in names:
         number = all_names.index(name)  # the draws of an attack do not depend on the other selected attacks
-        attack = _plan_attack(base, name, base_agent=position, number=number, seed=seed, known_keys=known_keys)
+        attack = _plan_attack(base, name, base_agent=position, number=number, seed=seed, known_hashes=known_hashes)
         planned.append(attack)
     for attack in planned:
         if attacks and attack.skipped_reason is not None:
@@ -487,7 +487,9 @@ def plan_stress(
 def _read_source(
     source: Path, *, judge: str | None, calls: int | None, seed: int, store: str | None, default_store: str | None
 ) -> _Source:
-    """Read the plan and the agents to attack from a judged run, or make a plan if the folder is a pool.
+    """Read the pool and the plan that a stress test attacks.
+
+    A judged run has both. For a pool, a plan is made.
 
     source : folder of a pool or of a run
     judge : name or file of the judge; None for the judge of the run, or "lexical" for a pool
@@ -507,15 +509,17 @@ def _read_source(
         calls = min(MAX_FREE_CALLS, n_possible)
     store_location = make_pool_config(source, {"store": store}, default_store).store_location
     plan = make_plan(pool, calls=calls, holdout=0.0, seed=seed)
-    known_keys: set[str] = set()
-    base = plan_experiment(pool.name, plan, judge=config, store=store_location, known_keys=known_keys)
-    return _Source(base, known_keys, ranked=(), families=_get_families(pool))  # no agent is ranked yet
+    known_hashes: set[str] = set()
+    base = plan_experiment(pool.name, plan, judge=config, store=store_location, known_hashes=known_hashes)
+    return _Source(base, known_hashes, ranked=(), families=_get_families(pool))  # no agent is ranked yet
 
 
 def _read_run_source(
     folder: RunFolder, *, judge: str | None, calls: int | None, store: str | None, default_store: str | None
 ) -> _Source:
-    """Read the plan of a judged run. If the stress test uses the judge of the run, also read the ranking.
+    """Read the plan of a judged run for a stress test.
+
+    The ranking of the run is also read if the stress test uses its judge.
 
     judge : name or file of the judge; None for the judge of the run
     calls : number of calls that the user set. The trials of a run are fixed, so any number is refused.
@@ -542,13 +546,13 @@ def _read_run_source(
     store_location = store or with_default_store(config, default_store).store_location
     plan = plan_without_follow_ups(folder.read_plan())
     run_name = folder.path.resolve().name
-    known_keys: set[str] = set()
-    base = plan_experiment(run_name, plan, judge=judge_config, store=store_location, known_keys=known_keys)
+    known_hashes: set[str] = set()
+    base = plan_experiment(run_name, plan, judge=judge_config, store=store_location, known_hashes=known_hashes)
 
     is_same_judge = judge is None or judge == config.judge
     ranked_agents = _read_ranked_agents(folder) if is_same_judge else ()
     families = config.families or _get_families(plan.pool)
-    return _Source(base, known_keys, ranked_agents, families)
+    return _Source(base, known_hashes, ranked_agents, families)
 
 
 def _read_ranked_agents(folder: RunFolder) -> tuple[str, ...]:
@@ -599,14 +603,14 @@ def _choose_base_agent(source: _Source, base_agent: str | None) -> tuple[int, st
 def _find_weakest_agent(base: Experiment) -> int:
     """Query a judge that costs nothing, and return the position of the last agent in the plain ranking."""
     run_experiment = make_experiment_runner(None, [base])
-    verdicts = run_experiment(base).result
+    verdicts = run_experiment(base).verdicts
     rates = TrialsByItem.from_verdicts(verdicts).false_positives.estimate_rates()
     abilities_by_ranking = compute_abilities(verdicts, rate=rates.rate, families={})  # "plain" does not use families
     return int(np.nanargmin(abilities_by_ranking["plain"]))
 
 
 def _plan_attack(
-    base: Experiment, name: str, *, base_agent: int, number: int, seed: int, known_keys: set[str]
+    base: Experiment, name: str, *, base_agent: int, number: int, seed: int, known_hashes: set[str]
 ) -> PlannedAttack:
     """Add the adversarial agents of one attack to the pool, and plan their trials.
 
@@ -615,7 +619,7 @@ def _plan_attack(
     base_agent : position of the agent whose responses the attack may copy or change
     number : number of the attack; each number gives other random draws
     seed : seed of the random draws
-    known_keys : request hashes of the base plan and of earlier attacks, to which those of this attack are added
+    known_hashes : request hashes of the base plan and of earlier attacks, to which those of this attack are added
 
     If the attack cannot be made on this pool, the result has the reason (`skipped_reason`) and no trials.
     """
@@ -632,7 +636,7 @@ def _plan_attack(
 
     plan = plan_attacked_pool(base.plan, planted, rng=rng)
     experiment = plan_experiment(
-        name, plan, judge=base.judge, store=base.store, first_new=len(base.plan), known_keys=known_keys
+        name, plan, judge=base.judge, store=base.store, n_shared=len(base.plan), known_hashes=known_hashes
     )
     return PlannedAttack(name, attack, planted, experiment)
 
@@ -649,8 +653,8 @@ def check_cost(planned: PlannedStress) -> None:
     # a total is known only if the cost of each experiment is known
     base, *attacked = planned.experiments
     cost_by_attack = {experiment.name: experiment.usd_new or 0.0 for experiment in attacked}
-    cheapest_first = sorted(cost_by_attack, key=cost_by_attack.__getitem__)
-    costs = ", ".join(f"{name} ${cost_by_attack[name]:,.4f}" for name in cheapest_first)
+    cheapest_first = sorted(cost_by_attack.items(), key=lambda name_and_cost: name_and_cost[1])
+    costs = ", ".join(f"{name} ${cost:,.4f}" for name, cost in cheapest_first)
     raise ConfigError(
         f"The expected cost exceeds the cap: got about ${usd:,.4f} ({planned.n_new:,} new calls) with a cap of "
         f"${planned.max_cost:g}. The pool without an attack costs ${base.usd_new or 0.0:,.4f}; {costs}. No request was sent. "

@@ -191,7 +191,9 @@ def _to_paths(labels: str | PathLike[str] | Sequence[str | PathLike[str]]) -> li
 def _read_labels_of_frame(
     frame: pd.DataFrame, agent_ids: Sequence[str], *, label: str, scale: tuple[float, float] | None
 ) -> list[_Label]:
-    """Read labels from a data frame with one row per label and the columns agent, item and `label`.
+    """Read labels from a data frame with one row per label.
+
+    Its columns are agent, item and `label`.
 
     agent_ids : ids of the agents of the run
     label : column of the labels
@@ -204,10 +206,11 @@ def _read_labels_of_frame(
     an agent or an item is not an id, or [labels-value] if a label is not a number.
     """
     _check_label_columns(frame, label)
-    agents_and_items = [get_column_values(frame, name) for name in ("agent", "item")]
+    agents = get_column_values(frame, "agent")
+    items = get_column_values(frame, "item")
     values = frame[label].astype(object).where(frame[label].notna(), None)
     labels = []
-    for row_number, (agent, item, value) in enumerate(zip(*agents_and_items, values, strict=True), 1):
+    for row_number, (agent, item, value) in enumerate(zip(agents, items, values, strict=True), 1):
         if value is None:
             continue
         location = f"DataFrame, row {row_number}"
@@ -256,7 +259,9 @@ def _check_label_columns(frame: pd.DataFrame, label: str) -> None:
 
 
 def _find_label_column(table: LabelTable, label: str | None) -> str:
-    """Return the name of the label column to use: `label`, or the only label column if `label` is None.
+    """Return the name of the label column to use.
+
+    This is `label`, or the only label column if `label` is None.
 
     Raises ConfigError [quality-items] if the table has no items; [quality-column] if `label` is not a label column, or if it is
     None and the table has several label columns.
@@ -278,25 +283,25 @@ def _find_label_column(table: LabelTable, label: str | None) -> str:
 
 
 def _average_by_answer(
-    agent_ids: Sequence[str], rows: Sequence[_Label], *, label: str, scale: tuple[float, float] | None
+    agent_ids: Sequence[str], label_rows: Sequence[_Label], *, label: str, scale: tuple[float, float] | None
 ) -> LabelledAnswers:
     """Average the labels of each response of an agent to an item.
 
     agent_ids : ids of the agents, whose order defines the positions in the result
-    rows : one (agent, item, label) per label
+    label_rows : one (agent, item, label) per label
     label : name of the label
     scale : lowest and highest possible label; None for (0, 1)
 
     Raises ConfigError [quality-none] if there are no labels, [quality-scale] if one is outside the scale, or if the scale is not
     two numbers in ascending order.
     """
-    if not rows:
+    if not label_rows:
         raise ConfigError("No response of a ranked agent has a label. Add labels.", slug="quality-none")
     low, high = _parse_scale(scale)
-    _check_labels_fit_scale([value for _, _, value in rows], low, high)
+    _check_labels_fit_scale([value for _, _, value in label_rows], low, high)
 
     labels_by_response: dict[tuple[str, str], list[float]] = {}
-    for agent, item, value in rows:
+    for agent, item, value in label_rows:
         labels_by_response.setdefault((agent, item), []).append(value)
     means = [sum(labels) / len(labels) for labels in labels_by_response.values()]
     agent_of_response, item_of_response = zip(*labels_by_response, strict=True)
@@ -336,9 +341,8 @@ def _check_labels_fit_scale(values: Sequence[float], low: float, high: float) ->
     values : the labels, at least one
     low, high : lowest and highest possible label
 
-    Raises ConfigError [quality-scale] if a label is below `low` or above `high`, or if `low` is not below `high` or one of them
-    is infinite. The error is also raised if all labels are from 0 to 1, not only 0 and 1, and the scale begins at 0 and ends at
-    10 or above. Such labels are probably percentages that a spreadsheet stores as fractions, such as 0.8 for 80%.
+    Raises ConfigError [quality-scale] in three cases: `low` and `high` are no finite range; a label is outside of it; or all
+    labels look like fractions, such as 0.8, on a scale from 0 to 10 or more. Spreadsheets store percentages as fractions.
     """
     if not -math.inf < low < high < math.inf:
         raise ConfigError(
@@ -353,8 +357,9 @@ def _check_labels_fit_scale(values: Sequence[float], low: float, high: float) ->
             "lowest and the highest possible label, such as --scale 1,5.",
             slug="quality-scale",
         )
-    are_fractions = all(0 <= value <= 1 for value in values) and not all(value in (0, 1) for value in values)
-    if are_fractions and low == 0 and high >= 10:
+    are_in_unit_range = all(0 <= value <= 1 for value in values)
+    are_binary = all(value in (0, 1) for value in values)
+    if are_in_unit_range and not are_binary and low == 0 and high >= 10:
         raise ConfigError(
             f"All labels are fractions on a scale from {low:g} to {high:g}: got {min(values):g} to {max(values):g}. Remove "
             "--scale if a spreadsheet shows them as percentages, such as 0.8 as 80%.",
@@ -363,7 +368,7 @@ def _check_labels_fit_scale(values: Sequence[float], low: float, high: float) ->
 
 
 def _parse_scale(scale: tuple[float, float] | None) -> tuple[float, float]:
-    """Convert the scale of labels, as a user passes it, to the lowest and the highest possible label.
+    """Convert the scale of labels to the lowest and the highest possible label.
 
     scale : two numbers, or None for labels from 0 to 1
 
@@ -402,10 +407,10 @@ def fit_quality(folder: RunFolder, answers: LabelledAnswers) -> QualityEstimates
 
 
 def make_quality_rows(agent_ids: Sequence[str], answers: LabelledAnswers, fit: QualityEstimates) -> list[QualityRow]:
-    """Make the rows of quality.csv: one row per agent, sorted by descending quality, agents without an estimate last.
+    """Make the rows of quality.csv, one per agent, by descending quality.
 
-    Qualities and intervals of the rows have the scale of the labels. Agents with equal qualities share the best of their ranks.
-    They, and agents without an estimate, remain in the order of the ranking.
+    Agents without an estimate come last. Qualities and intervals have the scale of the labels. Agents with equal qualities have
+    the same rank, the best of theirs. Agents with equal qualities, and those without an estimate, keep the order of the ranking.
 
     agent_ids : ids of the agents in the order of the ranking
     answers : labelled responses, with the scale of the labels
@@ -620,11 +625,10 @@ def quality_difference(fit: QualityEstimates, a: int, b: int, *, level: float) -
 def add_quality_comparison(
     gate_answers: GateAnswers, folder: RunFolder, labelled: LabelledAnswers | None
 ) -> GateAnswers:
-    """Add a comparison of agents by quality to the answers that a gate uses to compare them by ability.
+    """Add a comparison by quality to the answers from which a gate compares agents by ability.
 
-    Quality is estimated from the labels and from the abilities of the run, so that agents without labels can be compared,
-    too. The digest of the result covers the labels, so that the file of earlier analyses (the ledger) counts a comparison by new
-    labels as a new analysis.
+    Quality is estimated from labels and abilities, so that agents without labels can also be compared. The digest of the result
+    depends on the labels, because a comparison by new labels counts as a new interim analysis.
 
     gate_answers : answers of the run
     folder : folder of the run

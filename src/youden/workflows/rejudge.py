@@ -146,7 +146,7 @@ def plan_rejudge(
 
 
 def _check_has_trials(run: RunFolder) -> None:
-    """Check that a run has trials with answers, so that another judge can answer the same trials.
+    """Check that a run has answered trials, which another judge can then answer.
 
     Raises RunFolderError [rejudge-import] if the run was imported without trials, [run-unjudged] if it has no answers, and
     other errors if the run asks for preferences or does not compare agents.

@@ -209,11 +209,10 @@ def _evaluate_attack(
     *,
     baseline: _Baseline,
 ) -> AttackResult:
-    """Compare the ranks and findings of an attacked pool with the results of the pool without the attack.
+    """Compare the ranks, findings and alarms of an attacked pool with those without the attack.
 
-    An attack adds (plants) agents. A finding is a problem of an agent's texts that `youden check` reports. An alarm is raised if
-    the judge answers too often that an agent's texts on different items have the same source. The new independent trials all
-    contain a planted agent, so they change only the false-positive rates of the planted agents.
+    An attack adds (plants) agents. A finding is a problem of an agent's texts that `youden check` reports. An alarm means that
+    the judge answers too often that texts of an agent on different items have the same source.
 
     planted : attacked pool and the agents that the attack added
     verdicts : answers to the trials of the attacked pool; the trials of the pool without the attack come first
@@ -221,23 +220,25 @@ def _evaluate_attack(
     """
     findings = _check_agents(planted.pool)
     trials = TrialsByItem.from_verdicts(verdicts)
+
+    # the false-positive rates of the other agents do not change, because all new independent trials contain a planted agent
     planted_positions = np.array(planted.agents)
     rates = trials.false_positives.link_rates(baseline.false_positives, baseline.rates, planted_positions)
     abilities_after = compute_abilities(
         verdicts, rate=rates.rate, families=planned.families, clones=_get_clones(findings)
     )
 
-    n_base_trials = len(planned.base.plan)
-    is_answered_new_trial = verdicts.answered[n_base_trials:]
     alarms = trials.yes_counts.find_alarms()
     positions_in_alarms = {position for alarm in alarms for position in alarm.agents}
     planted_in_alarms = [position for position in planted.agents if position in positions_in_alarms]
+    n_base_trials = len(planned.base.plan)
+    is_new_answered = verdicts.answered[n_base_trials:]
     return AttackResult(
         attack=attack.name,
         description=attack.attack.description,
         agents=planted.ids,
-        n_new=len(verdicts) - n_base_trials,
-        n_missing=int((~is_answered_new_trial).sum()),
+        n_new=len(is_new_answered),
+        n_missing=int((~is_new_answered).sum()),
         ranks_after=_rank_planted_agents(planned, baseline.abilities, abilities_after),
         check_findings=_list_detected_agents(findings, planted.ids),
         newly_flagged=_list_newly_flagged(planned, findings, baseline),
@@ -246,19 +247,22 @@ def _evaluate_attack(
 
 
 def _rank_planted_agents(
-    planned: PlannedStress, before: Mapping[str, Floats], after: Mapping[str, Floats]
+    planned: PlannedStress, abilities_before: Mapping[str, Floats], abilities_after: Mapping[str, Floats]
 ) -> dict[str, AttackRank]:
-    """Return the rank that the best planted agent of an attack reaches, by ranking method; methods without a rank are left out.
+    """Return the best rank of the agents of an attack, by ranking method.
 
-    The base agent is not ranked, because the texts of the planted agents are made from its texts.
+    Methods without a rank are left out. The base agent is not ranked, because the texts of the planted agents are made from its
+    texts.
 
-    before : abilities without the attack, float array (n_agents,) by ranking method
-    after : abilities with the attack, by ranking method; float array (n_agents + n_planted,) with the planted agents last
+    abilities_before : abilities without the attack, float array (n_agents,) by ranking method
+    abilities_after : abilities with the attack, float array (n_agents + n_planted,) by ranking method; planted agents come last
     """
     ids = tuple(agent.id for agent in planned.base.pool.agents)
     ranks_by_method = {}
-    for method in before:
-        attack_rank = attack_ranks(before[method], after[method], base_agent=planned.base_agent, ids=ids)
+    for method in abilities_before:
+        attack_rank = attack_ranks(
+            abilities_before[method], abilities_after[method], base_agent=planned.base_agent, ids=ids
+        )
         if attack_rank is not None:
             ranks_by_method[method] = attack_rank
     return ranks_by_method
@@ -394,7 +398,9 @@ NOTES = (
 
 
 def attacks_table(result: Stress) -> Table:
-    """Format the outcome of a stress test, which adds adversarial agents to a pool, as a table.
+    """Format the outcome of a stress test as a table.
+
+    A stress test adds adversarial agents to a pool.
 
     Parameters
     ----------

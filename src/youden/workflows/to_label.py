@@ -189,7 +189,9 @@ class _RankedResponses:
 
     @classmethod
     def read(cls, folder: RunFolder, *, seed: int) -> _RankedResponses:
-        """Read the ranking and the pool of a fitted run, and draw one of several responses of an agent to an item at random.
+        """Read the responses of the ranked agents of a run.
+
+        If an agent has several responses to an item, one of them is drawn at random.
 
         Raises PlanError [plan-other-pool] if the pool has changed.
         """
@@ -202,14 +204,16 @@ class _RankedResponses:
                 slug="plan-other-pool",
             )
         agent_ids = [row.agent for row in folder.read_ranking()]
-        pool_positions = {agent.id: position for position, agent in enumerate(pool.agents)}
-        rows = [pool_positions[agent_id] for agent_id in agent_ids]
-        texts_by_repeat = pool.all_texts.reshape(-1, pool.n_agents, pool.n_items)[:, rows]
-        priority = stream("answers to label", seed, 1).random(texts_by_repeat.shape)
-        priority[~texts_by_repeat.astype(np.bool_)] = -1  # no response, or an empty one
+        position_by_id = {agent.id: position for position, agent in enumerate(pool.agents)}
+        positions = [position_by_id[agent_id] for agent_id in agent_ids]
+        all_texts = pool.all_texts.reshape(-1, pool.n_agents, pool.n_items)  # (n_repeats, n_agents, n_items)
+        ranked_texts = all_texts[:, positions]
 
-        drawn = priority.argmax(axis=0)
-        texts = np.take_along_axis(texts_by_repeat, drawn[None], axis=0)[0]
+        # draw the response with the largest random number; −1 without a response, or if it is empty
+        random_number = stream("answers to label", seed, 1).random(ranked_texts.shape)
+        random_number[~ranked_texts.astype(np.bool_)] = -1
+        drawn = random_number.argmax(axis=0)
+        texts = np.take_along_axis(ranked_texts, drawn[None], axis=0)[0]
         return cls(agent_ids, pool.items, texts, repeat=drawn + 1)
 
     def make_id(self, agent: int, item: int) -> str:
@@ -309,18 +313,20 @@ def _find_unlabelled(responses: _RankedResponses, answers: LabelledAnswers) -> B
 
 
 def _draw_cells(
-    is_unlabelled: Bools, n_chosen: Positions, *, is_shared_order: bool, rng: np.random.Generator
+    is_unlabelled: Bools, max_per_agent: Positions, *, is_shared_order: bool, rng: np.random.Generator
 ) -> list[tuple[int, int]]:
-    """Draw unlabelled responses of each agent, and return the positions of their agents and items, in random order.
+    """Draw unlabelled responses of each agent.
+
+    Returns the positions of their agents and items, in random order.
 
     is_unlabelled : bool array (n_agents, n_items), responses that may be drawn
-    n_chosen : int array (n_agents,), maximum number of responses to draw of each agent
+    max_per_agent : int array (n_agents,), maximum number of responses to draw of each agent
     is_shared_order : whether all agents share one random order of items, so that they are labelled on the same items
     """
     n_items = is_unlabelled.shape[1]
     shared_order = rng.permutation(n_items)
     cells = []  # agent and item of each response
-    for agent, count in enumerate(n_chosen.tolist()):
+    for agent, count in enumerate(max_per_agent.tolist()):
         item_order = shared_order if is_shared_order else rng.permutation(n_items)
         unlabelled_items = item_order[is_unlabelled[agent, item_order]]
         cells += [(agent, item) for item in unlabelled_items[:count].tolist()]
