@@ -152,13 +152,9 @@ def study_baselines(
     chosen_cells = [_choose_cells(recorded, fold.split.train, c=c, seed=seed) for seed, fold in enumerate(folds)]
 
     def compute_measures(make_model: Callable[[], Baseline], seed: int) -> list[float]:
-        """Fit a model to the training cells that were chosen at one seed, and measure how well it predicts the held-out cells.
+        """Fit a model to the chosen training cells of one seed, and measure how well it predicts the held-out cells.
 
-        `folds` has the scores of the training and the held-out cells at each seed, `chosen_cells` has a mask of the chosen ones,
-        and `groups` has the agents for the AUC.
-
-        Returns one list: RMSE, ρ, τ and AUC; then the sum of squared errors on each item; then the number of squared errors on
-        each item.
+        Returns the RMSE, ρ, τ and the AUC; then, for each item, the sum of the squared errors; then, for each item, their number.
         """
         fold, is_chosen = folds[seed], chosen_cells[seed]
         model = make_model()
@@ -190,10 +186,11 @@ def _summarize_models(tables: Mapping[str, Floats]) -> tuple[BaselineRow, ...]:
     Returns one row per model. The significance of a difference in RMSE is corrected for the number of comparisons
     (Bonferroni).
     """
-    # split the columns into measures, sums of squared errors and their numbers, (n_seeds, n_models, n_columns) each
-    results = np.stack(list(tables.values()), axis=1)
-    measures, errors_by_item = np.split(results, [4], axis=2)
-    error_sums, error_counts = np.split(errors_by_item, 2, axis=2)
+    results = np.stack(list(tables.values()), axis=1)  # (n_seeds, n_models, 4 + 2 · n_items)
+    n_items = (results.shape[2] - 4) // 2
+    measures = results[:, :, :4]
+    error_sums = results[:, :, 4 : 4 + n_items]
+    error_counts = results[:, :, 4 + n_items :]
     item_std_errors = _compute_item_std_error(
         np.ascontiguousarray(error_sums), np.ascontiguousarray(error_counts)
     ).tolist()
@@ -234,14 +231,14 @@ def _choose_cells(recorded: RecordedAnswers, train: Bools, *, c: float, seed: in
 
 
 def _compute_item_std_error(squares: Floats, counts: Floats) -> Floats:
-    """Estimate the standard errors of differences in RMSE that are due to the choice of the items, by a bootstrap of the items.
+    """Estimate by a bootstrap how much differences in RMSE between models depend on the choice of the items.
 
     A difference is the mean RMSE of a model over seeds minus the mean RMSE of the first model.
 
     squares : float array (n_seeds, n_models, n_items), sums of the squared errors of held-out cells
     counts : float array (n_seeds, n_models, n_items), numbers of these cells
 
-    Returns a float array (n_models,), 0 for the first model.
+    Returns the standard errors of the differences, float array (n_models,), 0 for the first model.
     """
     # how often each resample contains each item, (n_resamples, n_items)
     n_items = counts.shape[2]

@@ -271,13 +271,16 @@ def _compute_family_shift(
     rng: np.random.Generator,
     level: float,
 ) -> FamilyShift:
-    """Compute the shift of one family, and whether a nonlinear relation between the judges may explain it.
+    """Compute the shift of a family of agents under the second judge, and which judges favour the family.
 
-    A shift is the mean difference of the family's yes rates from a curve that predicts them from the first judge. If the
-    agents of the family have similar abilities, an error in the shape of the curve cannot be distinguished from a shift.
+    A curve predicts yes rates by the second judge from abilities under the first judge. The shift is the mean distance of the
+    family from this curve. An error of the curve can also cause a shift, above all if the family's abilities are similar.
 
+    name : name of the family
+    shift : differences of the second judge from the first one
     is_member : bool array (n_agents,), agents of the family
     judge_families : model family of each judge, None if unknown
+    rng : random numbers for permutations of the agents
     level : confidence level of the interval
     """
     n_members, n_others = int(is_member.sum()), int((~is_member).sum())
@@ -292,12 +295,13 @@ def _compute_family_shift(
     if min(n_members, n_others) < MIN_AGENTS:
         estimate = replace(estimate, low=-np.inf, high=np.inf)
 
-    # lowest and highest shift that the shape of the curve may cause
-    relative_error = CURVE_ALLOWANCE
-    if is_clustered_second_only or is_unreliable:
-        relative_error = WIDE_CURVE_ALLOWANCE
-    if np.isnan(share_first):
+    # lowest and highest shift that an error of the curve may cause
+    if np.isnan(share_first):  # there are too few agents to fit a curve
         relative_error = np.inf
+    elif is_clustered_second_only or is_unreliable:
+        relative_error = WIDE_CURVE_ALLOWANCE
+    else:
+        relative_error = CURVE_ALLOWANCE
     curve_range = _compute_curve_range(shift, is_member, estimate, relative_error=relative_error)
 
     sign = _compare_with_curve(estimate, curve_range)
@@ -335,8 +339,8 @@ def _compute_curve_range(
 
     The curve predicts yes rates by the second judge (b) from abilities under the first judge (a). It may have two errors:
 
-    - Its shape may be wrong, so that the predicted difference between the family and the other agents is too large or too small.
-    - If the abilities under the first judge are unreliable, the curve is too flat. This shifts the family in one direction.
+    - A wrong shape: the predicted difference between the family and the other agents is too large or too small.
+    - Too small a slope, if the abilities under the first judge are unreliable. This shifts the family in one direction.
 
     differences : differences of the second judge from the first one
     is_member : bool array (n_agents,), agents of the family
@@ -347,8 +351,7 @@ def _compute_curve_range(
     predicted_difference = abs(observed_difference - estimate.shift)
     shape_error = np.inf if np.isinf(relative_error) else relative_error * predicted_difference
 
-    # A curve that is too flat predicts too small a difference between the family and the others, at worst none at all. The shift
-    # is then the whole difference: the steepest possible slope times the difference in ability under the first judge.
+    # at worst, a flat curve predicts no difference between the family and the others, so that the whole difference is a shift
     flattening_shift = 0.0
     if differences.reliability_a < MIN_RELIABILITY:
         steepest_slope = np.copysign(_compute_max_slope(differences), differences.slope)
@@ -408,9 +411,8 @@ def _estimate_shift(
 ) -> LabelShift:
     """Estimate the shift of a family under the second judge, with a confidence interval.
 
-    The shift is the difference between the yes rates of the family's agents and the rates that a curve predicts from their
-    abilities under the first judge. It is estimated from a score vector of the fit. Errors of the abilities bias the shift of a
-    clustered family, so its vector is corrected for them (`curve.score`). For other families, the correction only adds noise.
+    The shift is the mean difference between the yes rates of the family's agents and the rates that a curve predicts from their
+    abilities under the first judge.
 
     differences : differences of the second judge from the first one, with the curve
     is_member : bool array (n_agents,), agents of the family
@@ -420,6 +422,7 @@ def _estimate_shift(
     """
     curve = differences.curve
     if is_clustered:
+        # errors of the abilities bias the shift of a clustered family, so the corrected score is used
         estimate = label_shift(curve.score, curve.information, is_member, variance=curve.variance, rng=rng, level=level)
     else:
         estimate = label_shift(curve.plain_score, curve.plain_information, is_member, rng=rng, level=level)
@@ -432,14 +435,13 @@ def _estimate_shift(
 
 
 def _is_distinguishable(estimate: LabelShift, is_clustered: bool, curve_range: tuple[float, float]) -> bool:
-    """Return whether the data can show if a judge favours a family, in spite of a nonlinear relation between the judges.
+    """Return whether the data can show if a judge favours a family, although the judges may be related by a curve.
 
-    A nonlinear relation (a curve) may cause a shift of a family although neither judge favours it. The data can still show a
-    preference in three cases:
+    A curve may cause a shift of a family that neither judge favours. The result is True in three cases:
 
     - The curve cannot cause a shift of this family.
     - The interval of the shift is outside the range of shifts that the curve may cause.
-    - The shift is not significant, so there is none to explain. The range must be finite, and the agents must differ in ability.
+    - The shift is not significant, the range is finite, and the agents of the family differ in ability.
 
     estimate : shift of the family with its interval
     is_clustered : whether the agents of the family have similar abilities

@@ -251,10 +251,10 @@ class AlignedRuns:
         self._set_rankings(runs, target)
 
     def _align_answers(self, runs: Sequence[JudgedRun], indices: Sequence[tuple[Ids, Ids]]) -> None:
-        """Match the answers of all runs by trial or, if a run has no trials, by ordered pair of agents, and set attributes.
+        """Match the answers of all runs by trial or, if a run has no trials, by ordered pair of agents on an item.
 
-        `hard` and `soft` are the answers as 0 or 1, and from 0 to 1: float arrays (n_runs, n_units). The other attributes
-        describe the trials or pairs.
+        Sets the attributes `hard` and `soft` (the answers as 0 or 1, and from 0 to 1), and those that describe the trials or
+        pairs.
 
         indices : for each run, the position of each of its agents, and of its items, among the shared ones; −1 if not shared
         """
@@ -295,8 +295,9 @@ class AlignedRuns:
         self.target: Target = target or target_of_runs
         differences_by_run = [_compute_differences(run, self.agent_ids, self.target) for run in runs]
         self.significantly_better = np.stack([differences.significantly_better for differences in differences_by_run])
+        # the prediction depends on the order of the two runs, so the geometric mean of both orders is used
         predicted = np.array([[predict_rank_correlation(a, b) for b in differences_by_run] for a in differences_by_run])
-        self.max_rho = np.sqrt(predicted * predicted.T)  # 0 if one of both is 0
+        self.max_rho = np.sqrt(predicted * predicted.T)
         self.recommendations = tuple(run.recommendation for run in runs)
 
     def _resolve_judge_families(self, runs: Sequence[JudgedRun], families: Mapping[str, str]) -> list[str | None]:
@@ -480,13 +481,13 @@ def _compute_differences(run: JudgedRun, agents: tuple[str, ...], target: Target
 
 
 def _tabulate_trials(run: JudgedRun, agent_index: Ids, item_index: Ids) -> pd.DataFrame:
-    """Tabulate the answered trials of a run, without trials that have an agent or an item that not all runs share.
+    """Tabulate the answered trials of a run on agents and items that all runs share.
 
     agent_index, item_index : position of each agent and item of the run among the shared ones, `_NOT_SHARED` if it is not shared
 
-    Returns a table with one row per trial and two columns: `soft`, the answer from 0 to 1, and `hard`, the same as 0 or 1. Its
-    index identifies a trial in every run, so that tables of several runs can be joined. Trials that compare an agent with itself
-    are left out. The table is empty for an imported run.
+    Returns a table with one row per trial and two columns: `soft`, the answer from 0 to 1, and `hard`, the answer as 0 or 1. The
+    index identifies the same trial in every run. Self-trials, which compare an agent with itself, are left out. The table is
+    empty for an imported run.
     """
     if run.result is None:
         return pd.DataFrame()
@@ -533,7 +534,7 @@ def _make_trial_key(plan: Plan, agent_index: Ids, item_index: Ids) -> dict[str, 
 
 
 def _tabulate_pairs(run: JudgedRun, agent_index: Ids, item_index: Ids) -> pd.DataFrame:
-    """Tabulate the rates of a run by ordered pair of agents and item, only for agents and items that all runs share.
+    """Tabulate the rates of a run by item and ordered pair of agents, for the agents and items that all runs share.
 
     agent_index, item_index : position of each agent and item of the run among the shared ones, `_NOT_SHARED` if it is not shared
 
@@ -555,9 +556,11 @@ def _tabulate_pairs(run: JudgedRun, agent_index: Ids, item_index: Ids) -> pd.Dat
 
 
 def _select_shared(unit: Mapping[str, NDArray[np.integer]], mask: Bools, *, hard: Floats, soft: Floats) -> pd.DataFrame:
-    """Return the answers to trials, or to ordered pairs of agents on items, whose agents and items all runs share.
+    """Tabulate answers, without those about an agent or an item that not all runs share.
 
-    unit : columns that identify each trial or pair, integer arrays (n_units,), which become the index
+    A unit is a trial, or an ordered pair of agents on an item.
+
+    unit : columns that identify each unit, integer arrays (n_units,), which become the index
     mask : bool array (n_units,), False for units to leave out
     hard, soft : float arrays (n_units,), answers
     """

@@ -147,8 +147,8 @@ def _count_items_with_private_word(sample: SampledTexts) -> Counter[tuple[int, .
 def _find_groups_with_private_word(sample: SampledTexts, responses: slice, is_new_word: Bools) -> set[tuple[int, ...]]:
     """Find the groups of agents that use a private word in their responses to one item, as colluding agents may do.
 
-    A private word is a new word that only a group of agents uses. The group has at least `MIN_RING_SIZE` agents and at most half
-    of the agents (a group of `MIN_RING_SIZE` agents may have more than half), and not all agents that responded to the item.
+    A private word is a new word that only the agents of a group use. The group has at least `MIN_RING_SIZE` agents, but not all
+    agents that responded to the item. A group of more than `MIN_RING_SIZE` agents has at most half of the agents of the pool.
 
     responses : range of the responses to the item in the sample
     is_new_word : bool array (n_distinct_words,), whether a word occurs neither on other items nor in the prompt
@@ -166,8 +166,8 @@ def _find_groups_with_private_word(sample: SampledTexts, responses: slice, is_ne
     agents = sample.agent_of[responses]
     groups = set()
     for word in np.flatnonzero(is_private_word):
-        # the CSC format has the rows of column w, here the responses with word w, in indices[indptr[w] : indptr[w + 1]]
-        start, end = has_word.indptr[word : word + 2]
+        # in the CSC format, `indices` has the rows (responses) of each column (word), and `indptr` the start of each column
+        start, end = has_word.indptr[word], has_word.indptr[word + 1]
         responses_with_word = has_word.indices[start:end]
         users = agents[responses_with_word]
         groups.add(tuple(sorted(users.tolist())))
@@ -186,9 +186,8 @@ _FAMILY_REMEDY = (
 def find_families(sample: SampledTexts) -> Iterator[Finding]:
     """Report families of agents (`meta.family`) that are a large part of the pool or have similar responses.
 
-    The responses of a family are similar if two members share more words than a member and an agent outside the family: on
-    average, at least `MIN_FAMILY_RATIO` times as many. A family of three or more agents is large if it has at least the fraction
-    `LARGE_FAMILY_SHARE` of all agents.
+    A family has similar responses if its members are at least `MIN_FAMILY_RATIO` times as similar to each other as to other
+    agents. A family of three or more agents is large if it has at least the fraction `LARGE_FAMILY_SHARE` of all agents.
 
     Yields one finding per family.
     """
@@ -304,12 +303,12 @@ def _make_template_finding(agent: str, message: str, share: float) -> Finding:
 def _compute_relative_specificity(sample: SampledTexts) -> Floats:
     """Compute how specific the responses of each agent are to their items, relative to the median agent.
 
-    The prompt overlap of a response is the weighted share of the response's words that the prompt contains. The specificity of
-    an agent is the median prompt overlap of its responses, divided by that of the median agent.
+    Specificity is the prompt overlap, the weighted share of the words of a response that occur in its prompt. It is the median
+    over the responses of an agent, divided by that of the median agent.
 
-    Good responses may avoid the words of the prompt, but have words in common with other good responses to the same item: they
-    have a large response overlap. If the response overlap of an agent is at least `NORMAL_RELATIVE_OVERLAP` times that of the
-    median agent, the specificity of the agent is 1. If any item has no prompt, the response overlap replaces the prompt overlap.
+    Good responses may avoid the words of the prompt, but share words with other responses to the item (response overlap). An
+    agent with a normal response overlap, at least `NORMAL_RELATIVE_OVERLAP` times that of the median agent, has the specificity 1.
+    If any item has no prompt, the response overlap replaces the prompt overlap.
 
     Returns a float array (n_agents,): 1 for the median agent, less for less specific agents, NaN if it is unknown.
     """

@@ -122,8 +122,8 @@ def compute_function_word_shares(sample: SampledTexts) -> Floats:
 
         for response in responses[n_words >= MIN_WORDS]:
             # `texts.ids` has the words of all texts as numbers, one text after another
-            first_word, end = sample.texts.start[response : response + 2]
-            words = sample.texts.ids[first_word:end]
+            start, end = sample.texts.start[response], sample.texts.start[response + 1]
+            words = sample.texts.ids[start:end]
             shares[response] = is_function_word[words].mean()
     return shares
 

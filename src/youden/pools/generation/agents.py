@@ -140,8 +140,7 @@ def _read_instruction(path: Path) -> str:
 def _check_placeholders(template: str, path: Path, *, notes: bool) -> None:
     """Check that the template of an instruction contains the placeholders that the agent needs, and no others.
 
-    template : text with placeholders: {{text}} for the prompt of the item or the response to rewrite, and {{notes}} for the notes
-        that the model wrote in an earlier request
+    template : text with placeholders: {{text}} for the prompt of the item or the response to rewrite, and {{notes}} for notes
     path : file of the template, for the error message
     notes : whether {{notes}} is required; otherwise it is not allowed
 
@@ -209,10 +208,9 @@ class AgentSpec(BaseModel):
 
     @model_validator(mode="after")
     def _check_fields(self) -> Self:
-        """Check that the agent has a model or steps, which make its responses. Fields that need each other must be set together.
+        """Check that the agent has a model or steps, and that fields that need each other are set together.
 
-        A failed check raises ValueError. The message of the error has no subject, because it is printed after the id of the
-        agent.
+        Raises ValueError. The message has no subject, because it is printed after the id of the agent.
         """
         if (self.model is None) != (self.instruction is None):
             raise ValueError("model and instruction belong together; set both or neither")
@@ -326,10 +324,12 @@ def load_agents(path: Path, *, model_map: Mapping[str, str] | None = None) -> Ag
 
     replacements = model_map or {}
     names = sorted({agent.model for agent in content.agents if agent.model is not None})
-    remedy = (
-        f"Map one of {', '.join(names)}, or all with '*'" if names else "Remove the mapping: the agents use no model"
-    )
-    unknown_names = sorted(set(replacements) - {*names, *([_ALL_MODELS] if names else [])})
+    remedy = "Remove the mapping: the agents use no model"
+    valid_keys = set(names)
+    if names:
+        remedy = f"Map one of {', '.join(names)}, or all with '*'"
+        valid_keys.add(_ALL_MODELS)
+    unknown_names = sorted(set(replacements) - valid_keys)
     if unknown_names:
         raise ConfigError(f"{path}: no agent uses the model '{unknown_names[0]}'. {remedy}.", slug="model-map")
 

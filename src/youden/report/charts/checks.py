@@ -71,10 +71,9 @@ def _make_difficulty_chart() -> alt.Chart:
 
 
 def draw_curl(data: ReportData) -> Iterator[Figure]:
-    """Draw how far the scores deviate from the additive model (agent + item), with one line per link function.
+    """Draw the distribution of curl, the deviation of scores from the additive model, with one line per link function.
 
-    The deviation of agents i, l on items j, k is the curl |Δ| with Δ = s_ij − s_ik − s_lj + s_lk. Each score s is transformed by
-    the link function. A line is the cumulative distribution function of the curl.
+    The curl of agents i, l on items j, k is |s_ij − s_ik − s_lj + s_lk|, for scores s that are transformed by the link function.
 
     Yields a figure of raw values, and a figure of values divided by the standard deviation of the transformed scores. The second
     figure omits link functions with a standard deviation of 0. Yields nothing if the run has no curl.

@@ -128,9 +128,8 @@ _NOTE_ON_RESIDUAL_AGREEMENT = (
 def draw_pairs(data: ReportData) -> Iterator[Figure]:
     """Draw two heat maps of the pairs of agents: the agreement of each pair, and its residual.
 
-    Rows and columns are agents. The residual is the agreement minus the effects of both agents. The second figure is left out
-    if no residual is known. Agents that agree more than honest agents do form a flagged group; the pairs within such a group are
-    outlined. Yields nothing if no pair was compared.
+    The residual is the agreement minus the effects of both agents. The second figure is left out if no residual is known. Pairs
+    within a flagged group, whose agents agree more than honest agents do, are outlined. Yields nothing if no pair was compared.
     """
     grid = data.checks.pairs
     if grid is None or np.isnan(grid.agreement).all():

@@ -149,12 +149,9 @@ def _distinct_positions(ranks: Sequence[int]) -> list[int]:
 def draw_stress_figure(stress: Stress) -> Figure:
     """Draw the rank that the best attacking agent reaches with each attack, one dot per ranking method.
 
-    A stress test adds agents to a run. The added agents try to rise in the ranking without better responses. Their
-    responses are made from the responses of one agent of the run, the base agent. A dot is hollow if the attack is not detected:
-    no finding of `youden check` and no alarm about false positives names an added agent. Attacks without a rank are left out.
-
-    stress : results of the stress test. They contain the rank of the best attacker by attack and ranking method, and the rank of
-        the base agent without an attack.
+    A stress test adds agents to a run that try to rise in the ranking without better responses. A dot is hollow if the attack is
+    not detected: no finding of `youden check` and no alarm about false positives names an added agent. Attacks without a rank are
+    left out.
 
     Returns the figure, with one row per attack, sorted by the rank in the plain ranking.
     """
@@ -279,9 +276,8 @@ def draw_budget_figures(study: BudgetStudy, goal: Goal) -> tuple[Figure, ...]:
 def _draw_recall(study: BudgetStudy) -> Figure:
     """Draw the recall of the best agents by number of calls.
 
-    The best k agents are selected by all comparisons, and again by the calls of a design. The recall is the share of the agents
-    in the first selection that are also in the second. For comparison, the items are divided into two halves, and the best k
-    agents are selected by each half. A dashed line per k shows the share that the selections by the two halves have in common.
+    The recall of a design is the share of the k best agents by all comparisons that are also among its k best agents. A dashed
+    line per k shows, for comparison, the recall of the k best agents by one half of the items with the other half.
     """
     tooltips = make_tooltips("design:N", "top:N", "calls:Q ,.0f", "recall:Q .2f")
     chart_by_k = make_chart().encode(color=colour_by("top", "found of"), tooltip=tooltips)

@@ -132,8 +132,8 @@ def measure_groups(pairs: PairMeans, groups: Sequence[str | None], agents: Seque
     The influence of a group is Spearman's ρ between two rankings of the other agents: with and without the agents of the
     group as partners. It needs at least five agents outside the group.
     """
-    # The additive model predicts the agreement of a pair (row, column) as the sum of the effects of its two agents.
-    # Without the effect of the column, each entry is an estimate of the effect of the row.
+    # In the additive model, the agreement of a pair is the sum of the effects of the row and the column.
+    # Each entry minus the effect of its column is therefore an estimate of the effect of its row.
     agreement_sum = np.where(pairs.compared, pairs.mean, 0.0).sum(axis=1)
     effect = fit_pair_effects(pairs.compared.astype(np.float64), agreement_sum)
     residual = pairs.mean - effect[None, :]
@@ -429,8 +429,8 @@ def _check_signal(summary: Summary) -> Finding:
 def _check_pairs(grid: PairGrid, *, n_agents: int) -> Finding:
     """Report the flagged groups of agents, or that there are none, or that the run has too few agents to flag any.
 
-    A group is flagged if its agents have similar texts, or if they agree with each other more than a limit. The limit is the
-    largest agreement of a group of honest agents in the runs that the project has recorded.
+    A group is flagged if its agents have similar texts, or if they agree more with each other than any group of honest agents in
+    recorded runs.
 
     grid : agreement of all pairs, with the flagged groups
     n_agents : number of agents of the run
@@ -483,11 +483,8 @@ def _check_group_influence(groups: Sequence[GroupLine]) -> Iterator[Finding]:
     if not groups:
         return
 
-    def get_correlation(group: GroupLine) -> float:
-        return group.correlation or 0.0
-
-    most_influential = min(groups, key=get_correlation)
-    correlation = get_correlation(most_influential)
+    most_influential = min(groups, key=lambda group: group.correlation or 0.0)
+    correlation = most_influential.correlation or 0.0
     text = (
         f"If a single group is left out as partners, the ranking of the other agents correlates with the full ranking at ρ = "
         f"{correlation:.2f} or more. It changes most without “{most_influential.group}”"

@@ -265,20 +265,12 @@ class TrialRows:
         return np.flatnonzero(is_selected)
 
     def _iter_masks(self, condition: TrialFilter) -> Iterator[Bools]:
-        """Evaluate each condition of a filter on the trials of this object, one condition at a time.
-
-        A trial must match all conditions, so the caller combines the arrays by a logical and. A condition that is
-        None is not evaluated.
-
-        condition : filter by agents, items, trial type, kind, answer, and cells (an agent on an item)
-
-        Yields one bool array (n_rows,) per condition: whether each trial matches it.
-        """
+        """Yield, for each condition of a filter that is not None, whether each trial meets it: bool array (n_rows,)."""
         yield from self._iter_masks_by_texts(condition)
         yield from self._iter_masks_by_answers(condition)
 
     def _iter_masks_by_texts(self, condition: TrialFilter) -> Iterator[Bools]:
-        """For each condition of a filter on agents, items or cells, find the trials with a text that meets the condition.
+        """Evaluate the conditions of a filter on agents, items and cells: whether a text of each trial meets them.
 
         A cell is a combination of an agent and an item. Yields one bool array (n_rows,) per condition that is not None.
         """
