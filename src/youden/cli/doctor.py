@@ -234,9 +234,8 @@ def _installation_to_json(judges: Iterable[JudgeConfig], price_finding: Finding,
     price_finding : finding that states whether the shipped price table is too old; its fact "age_days" is the age in days
     price_source : description of the price table
 
-    Returns the version, the extras (optional dependencies) with their missing packages, and the prices. The key "keys" has one
-    entry per judge: `variable` is the environment variable of its API key, `set` whether the variable has a value, and `in`
-    where the value was found (None if there is none).
+    Returns the version, the extras (optional dependencies) with their missing packages, the prices, and the API keys by judge:
+    environment variable (`variable`), whether it has a value (`set`), and where the value was found (`in`; None without one).
     """
     extras: Json = {name: {**extra._asdict(), "missing": list(extra.missing)} for name, extra in EXTRAS.items()}
 

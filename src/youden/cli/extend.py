@@ -330,10 +330,9 @@ def _describe_width(half_width: float, *, n_joined: int) -> str:
 
 
 def _print_agent_changes(extension: ExtensionFacts) -> None:
-    """Print a table of the agents whose displayed abilities an extension changed, the largest changes first.
+    """Print a table of the agents whose displayed abilities an extension of a run changed, the largest changes first.
 
-    An extension adds agents, items or calls to a judged run. The table has at most 10 agents; a note states how many other
-    abilities changed.
+    The table has at most `MAX_CHANGES` agents; a note states how many other abilities changed.
     """
     from youden.report.data.ranking_tables import moved_table
 
@@ -342,7 +341,7 @@ def _print_agent_changes(extension: ExtensionFacts) -> None:
     ]
 
     def get_size(change: AgentChange) -> float:
-        # an agent without an ability counts as average (0)
+        """Return how much the ability changed; an agent without an ability counts as average (0)."""
         return abs((change.after or 0) - (change.before or 0))
 
     changes.sort(key=get_size, reverse=True)

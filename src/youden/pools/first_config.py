@@ -182,8 +182,8 @@ def _recognize_tool_format(source: Path, *, has_named_columns: bool) -> str | No
 def _needs_table_import(source: Path, *, has_named_columns: bool) -> bool:
     """Return whether the importer of tables has to read a file or folder.
 
-    A folder is imported if it is not the folder of a pool. A file is imported in three cases: the user named its columns, it
-    cannot be read as a pool, or it has blank texts. A path that does not exist is not imported.
+    These are a folder that is not a pool, and a file with columns that the user named, that is not a pool, or that has blank
+    texts.
 
     has_named_columns : whether the user named columns
     """

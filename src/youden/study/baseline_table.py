@@ -181,7 +181,7 @@ def _summarize_models(tables: Mapping[str, Floats]) -> tuple[BaselineRow, ...]:
     """Summarize the prediction errors of models over seeds, and compare each model with the first one.
 
     tables : results by name of the model, float arrays (n_seeds, 4 + 2 · n_items). The columns are the RMSE, Spearman's ρ,
-        Kendall's τ and the AUC; then the sum of squared errors of each item; then the number of squared errors of each item.
+        Kendall's τ and the AUC; the sum of squared errors of each item; and the number of squared errors of each item.
 
     Returns one row per model. The significance of a difference in RMSE is corrected for the number of comparisons
     (Bonferroni).
@@ -324,10 +324,9 @@ def describe_baselines(study: BaselinesStudy) -> tuple[str, ...]:
 def _explain_differences(n_seeds: int) -> str:
     """Explain the numbers in parentheses after the name of an estimator: a difference in RMSE and its standard error.
 
-    With several holdouts, the text also states the test. The variances over items and over holdouts are added, and the
-    difference is compared with the square root of the sum, at a level that is corrected for the number of models.
+    With several holdouts, the text also states when a difference is significant. One holdout allows no conclusion about others.
 
-    n_seeds : number of random holdouts; a single holdout allows no conclusion about other holdouts
+    n_seeds : number of random holdouts
     """
     explanation = (
         "In parentheses: the RMSE minus the RMSE of clipped-linear, and the standard error of this difference over items of "

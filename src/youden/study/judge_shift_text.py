@@ -13,11 +13,9 @@ MAX_NAMED = 6
 
 
 def describe_shifts(shifts: JudgeShifts) -> Iterator[str]:
-    """Describe the differences between two judges in sentences.
+    """Describe the differences between two judges: their rankings, shifts of agents, and preferences for their own families.
 
-    The sentences state how well the rankings agree, which agents have a shift, and whether a judge prefers agents of its
-    model family. The shift of an agent is its yes rate by the second judge minus the yes rate that is predicted from the first
-    judge's answers.
+    The shift of an agent is its yes rate by the second judge minus the yes rate that is predicted from the first judge's answers.
 
     Yields texts of one or more sentences.
     """

@@ -187,9 +187,8 @@ class JudgeShifts:
 def _list_agent_shifts(aligned: AlignedRuns, differences: JudgeShift) -> tuple[AgentShift, ...]:
     """List the shift of each agent under the second judge, the smallest p-value first.
 
-    A curve, fitted to all agents, predicts the yes rate of an agent by the second judge from its ability under the first judge.
-    The shift of the agent is its yes rate minus this prediction. P-values of shifts are corrected for the number of agents by
-    the method of Holm (`p_holm`).
+    A curve predicts the yes rate of an agent by the second judge from its ability under the first judge. The shift is the yes
+    rate minus this prediction.
 
     aligned : runs of the judges, with the ids of the agents
     differences : differences of the second judge from the first one
@@ -213,18 +212,18 @@ def _list_agent_shifts(aligned: AlignedRuns, differences: JudgeShift) -> tuple[A
 
 
 def _compute_family_shifts(
-    aligned: AlignedRuns, shift: JudgeShift, judge_families: dict[str, str | None], rng: np.random.Generator
+    aligned: AlignedRuns, differences: JudgeShift, judge_families: dict[str, str | None], rng: np.random.Generator
 ) -> tuple[FamilyShift, ...]:
     """Compute the shift of each model family of agents relative to all other agents, with p-values adjusted by Holm.
 
     A family that contains all agents is left out.
 
     aligned : runs of the judges, with the family of each agent
-    shift : differences of the second judge from the first one
+    differences : differences of the second judge from the first one
     judge_families : family of each judge, by its name; None if it is unknown
     rng : random numbers for permutations of the agents
     """
-    names = [aligned.families[agent] for agent in shift.agents]
+    names = [aligned.families[agent] for agent in differences.agents]
     family_keys = [_normalize_family_name(name) for name in names]  # None for an agent without a family
     distinct_keys = {key for key in family_keys if key}
     confidence_level = _choose_level(distinct_keys, judge_families)
@@ -235,7 +234,7 @@ def _compute_family_shifts(
         if not is_member.all():
             name = str(names[family_keys.index(key)])
             family_shift = _compute_family_shift(
-                name, shift, is_member, judge_families, rng=rng, level=confidence_level
+                name, differences, is_member, judge_families, rng=rng, level=confidence_level
             )
             family_shifts.append(family_shift)
     return _adjust_p_values(family_shifts)
@@ -264,7 +263,7 @@ def _choose_level(family_keys: set[str], judge_families: dict[str, str | None]) 
 
 def _compute_family_shift(
     name: str,
-    shift: JudgeShift,
+    differences: JudgeShift,
     is_member: Bools,
     judge_families: dict[str, str | None],
     *,
@@ -277,21 +276,21 @@ def _compute_family_shift(
     family from this curve. An error of the curve can also cause a shift, above all if the family's abilities are similar.
 
     name : name of the family
-    shift : differences of the second judge from the first one
+    differences : differences of the second judge from the first one
     is_member : bool array (n_agents,), agents of the family
     judge_families : model family of each judge, None if unknown
     rng : random numbers for permutations of the agents
     level : confidence level of the interval
     """
     n_members, n_others = int(is_member.sum()), int((~is_member).sum())
-    share_first = _compute_curve_share(shift.effect_a, is_member, shift.reliability_a)
-    share_second = _compute_curve_share(shift.effect_b, is_member, shift.reliability_b)
+    share_first = _compute_curve_share(differences.effect_a, is_member, differences.reliability_a)
+    share_second = _compute_curve_share(differences.effect_b, is_member, differences.reliability_b)
     is_clustered_first = share_first > MAX_CURVE_SHARE_FIRST
     is_clustered_second_only = share_second > MAX_CURVE_SHARE_SECOND and not is_clustered_first
     is_clustered = is_clustered_first or is_clustered_second_only
-    is_unreliable = shift.reliability_a < MIN_RELIABILITY
+    is_unreliable = differences.reliability_a < MIN_RELIABILITY
 
-    estimate = _estimate_shift(shift, is_member, is_clustered_first, rng, level)
+    estimate = _estimate_shift(differences, is_member, is_clustered_first, rng, level)
     if min(n_members, n_others) < MIN_AGENTS:
         estimate = replace(estimate, low=-np.inf, high=np.inf)
 
@@ -302,7 +301,7 @@ def _compute_family_shift(
         relative_error = WIDE_CURVE_ALLOWANCE
     else:
         relative_error = CURVE_ALLOWANCE
-    curve_range = _compute_curve_range(shift, is_member, estimate, relative_error=relative_error)
+    curve_range = _compute_curve_range(differences, is_member, estimate, relative_error=relative_error)
 
     sign = _compare_with_curve(estimate, curve_range)
     judges = _list_judges_of_family(name, judge_families)
@@ -337,10 +336,9 @@ def _compute_curve_range(
 ) -> tuple[float, float]:
     """Compute the lowest and the highest shift of a family that errors of the prediction curve may cause.
 
-    The curve predicts yes rates by the second judge (b) from abilities under the first judge (a). It may have two errors:
-
-    - A wrong shape: the predicted difference between the family and the other agents is too large or too small.
-    - Too small a slope, if the abilities under the first judge are unreliable. This shifts the family in one direction.
+    The curve predicts yes rates by the second judge (b) from abilities under the first judge (a). A wrong shape of the curve
+    causes a shift in either direction. If the abilities are unreliable, the slope of the curve is too small, which causes a shift
+    in one direction.
 
     differences : differences of the second judge from the first one
     is_member : bool array (n_agents,), agents of the family
@@ -381,13 +379,13 @@ def _compute_gap(ability: Floats, is_member: Bools) -> float:
     return float(ability[is_member].mean() - ability[~is_member].mean())
 
 
-def _compute_max_slope(shift: JudgeShift) -> float:
+def _compute_max_slope(differences: JudgeShift) -> float:
     """Compute the largest slope of the curve: SD of the second judge's abilities / SD of the first judge's abilities.
 
     The SD of the first judge's abilities is corrected for their errors.
     """
-    true_sd = float(np.std(shift.effect_a)) * max(shift.reliability_a, 0.1) ** 0.5
-    return float(np.std(shift.effect_b)) / true_sd if true_sd > 0 else float("inf")
+    true_sd = float(np.std(differences.effect_a)) * max(differences.reliability_a, 0.1) ** 0.5
+    return float(np.std(differences.effect_b)) / true_sd if true_sd > 0 else float("inf")
 
 
 def _compare_with_curve(estimate: LabelShift, curve_range: tuple[float, float]) -> int:
@@ -435,13 +433,10 @@ def _estimate_shift(
 
 
 def _is_distinguishable(estimate: LabelShift, is_clustered: bool, curve_range: tuple[float, float]) -> bool:
-    """Return whether the data can show if a judge favours a family, although the judges may be related by a curve.
+    """Return whether a preference for a family can be distinguished from the effect of a curve that relates the two judges.
 
-    A curve may cause a shift of a family that neither judge favours. The result is True in three cases:
-
-    - The curve cannot cause a shift of this family.
-    - The interval of the shift is outside the range of shifts that the curve may cause.
-    - The shift is not significant, the range is finite, and the agents of the family differ in ability.
+    The result is True if the curve cannot cause a shift of this family, or if the interval of the shift is outside the range that
+    the curve may cause. It is also True if the shift is not significant, the range is finite, and the agents differ in ability.
 
     estimate : shift of the family with its interval
     is_clustered : whether the agents of the family have similar abilities

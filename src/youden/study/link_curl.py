@@ -166,8 +166,8 @@ def _summarize_links(links: dict[str, LinkFacts], partner_share: float) -> list[
     Scores are additive if each is the sum of an agent effect and an item effect. Their curl measures the deviation from this.
 
     links : facts about the curl by link function, with an entry for "identity"
-    partner_share : share of all other agents with which an agent was compared on an item, the median over agents and items;
-        nothing is concluded if it is below `MIN_PARTNER_SHARE`
+    partner_share : median share of the other agents with which an agent was compared on an item. If it is below
+        `MIN_PARTNER_SHARE`, nothing is concluded.
     """
     if partner_share < MIN_PARTNER_SHARE:
         texts = [
@@ -191,9 +191,8 @@ def _summarize_links(links: dict[str, LinkFacts], partner_share: float) -> list[
 def _describe_best_link(links: dict[str, LinkFacts]) -> Iterator[str]:
     """Yield sentences on which link function makes the scores most additive, and on how additive the scores are.
 
-    Scores are transformed by a link function (identity, probit or logit). Curl is their deviation from additivity. Each link
-    function changes the scale of the scores, so curl is compared in standard deviations (SD) of the transformed scores. The link
-    function with the smallest median makes scores most additive.
+    Curl is the deviation of the transformed scores from additivity. It is compared in standard deviations (SD) of these scores,
+    because each link function (identity, probit or logit) changes their scale.
 
     links : facts about the curl by link function, with an entry for "identity"
     """

@@ -372,8 +372,8 @@ def describe_sparsity(study: SparsityStudy) -> tuple[str, ...]:
 
     The sparse design is the main one of the paper: `nlogn` with the option c = 1.6, which scores 33% of the cells.
 
-    Returns a sentence on the holdout rule; two sentences on the cells and the calls of the sparse design, if `study` has it; and
-    a sentence for each regime (a design with its options) that cannot be planned.
+    Returns a sentence on the holdout rule, sentences on the sparse design, if `study` has it, and a sentence for each regime (a
+    design with its options) that cannot be planned.
     """
     if study.rule == "strict":
         effect = "no trial of a held-out cell is used in training."

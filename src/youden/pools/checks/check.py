@@ -88,8 +88,8 @@ def estimate_costs(
 ) -> tuple[tuple[DesignCost, ...], tuple[str, ...]]:
     """Estimate the cost of each design, with its default budget, for each judge that can be used.
 
-    A judge can be used if it makes calls, and if its API key is in the environment or not needed. The judge of the paper is
-    included, too. No request is sent.
+    A judge can be used if it makes calls, and if its API key is in the environment or not needed. The judges of the paper are
+    included without a key. No request is sent.
 
     Parameters
     ----------

@@ -92,7 +92,7 @@ _COPYING_REMEDY = "Remove these agents, or use a model as judge and interpret th
 def _make_copying_finding(
     sample: SampledTexts, agents: Positions, median_shares: Floats, *, are_rewording: bool
 ) -> Finding:
-    """Return the finding for agents that copy or reword their prompts. The message calls both "copies its source".
+    """Make the finding for agents that copy or reword their prompts.
 
     sample : responses and prompts of sampled items
     agents : int array (n_reported,), positions of the agents
@@ -115,12 +115,13 @@ def _make_copying_finding(
 
 
 def _describe_copied_share(median_shares: Floats, *, are_rewording: bool) -> str:
-    """Describe how much the median response of some agents has in common with its prompt.
+    """Describe in a clause how much the median response of some agents has in common with its prompt.
 
-    median_shares, are_rewording : as in `_make_copying_finding`
+    An example is "60% of the 5-word sequences of its median response occur in the item's prompt". For several agents, the
+    smallest share is stated.
 
-    Returns a clause, such as "60% of the 5-word sequences of its median response occur in the item's prompt". For several
-    agents, it names the smallest share.
+    median_shares : float array (n_agents,), shares in common with the prompt
+    are_rewording : whether the agents reword their prompts, so that the shares are of words and not of sequences
     """
     n_agents = len(median_shares)
     possessive = "its" if n_agents == 1 else "their"
@@ -245,7 +246,8 @@ def addresses_a_judge(text: str) -> bool:
 def find_judge_addressing(pool: Pool) -> Iterator[Finding]:
     """Yield one finding for all agents with responses that address a judge.
 
-    A single response of an agent is not reported if its prompt mentions a judge, because the prompt may ask for such a text.
+    If an agent has only one such response, and its prompt mentions a judge, the agent is not reported, because the prompt may
+    ask for such a text.
     """
     is_addressing = _find_addressing_responses(pool)
     n_responses = int(is_addressing.sum())
@@ -533,12 +535,12 @@ def _make_reuse_finding(agents: tuple[str, ...], min_share: float) -> Finding:
 def _find_reusing_agents(table: _NgramTable, is_compared: Bools, is_clone: Bools) -> dict[int, float]:
     """Find agents that reuse responses of other agents, and measure how much they reuse.
 
-    Reuse has two measures between 0 and 1: the share of n-grams (sequences of words) that other agents use, too, and the Jaccard
-    similarity to the most similar response of another agent. Both are medians over the responses of an agent.
+    Reuse has two measures, which are medians over the responses of an agent: the share of n-grams (sequences of words) that other
+    agents use, too, and the Jaccard similarity to the most similar response of another agent.
 
-    The agent that reuses most is found, and its texts are removed, so that the agents from which it copies are not reported. The
-    search is repeated until no agent reuses much. It also ends if the remaining agents reuse much without the found agent. They
-    then use the same words for another reason, for example because they translate the same text.
+    The agents are searched for one by one, the largest reuse first. The texts of a found agent are removed, so that the agents
+    from which it copies are not reported. If the other agents still reuse much without these texts, they use the same words for
+    another reason, such as a common source, and the search ends.
 
     table : n-grams of the responses
     is_compared : bool array (n_agents,), agents that are compared; no other agents are reported
@@ -556,15 +558,12 @@ def _find_reusing_agents(table: _NgramTable, is_compared: Bools, is_clone: Bools
         if reuse[agent] == 0:
             return reuse_by_agent
 
-        # measure the other agents again, without the texts of this one
+        # measure the other agents again, without the texts of this one, by the measure that is large for this agent
         is_reusing_ngrams = measures.reused_share[agent] >= MIN_REUSED_SHARE
         is_remaining[agent] = False
         measures = _measure_reuse(table, is_remaining)
-
-        # compare them by the measure that is large for the found agent
-        measure = measures.reused_share if is_reusing_ngrams else measures.similarity
-        measure_of_others = measure[is_remaining & ~is_clone]
-        if _is_reuse_natural(measure_of_others):
+        reuse_by_measure = measures.reused_share if is_reusing_ngrams else measures.similarity
+        if _is_reuse_natural(reuse_by_measure[is_remaining & ~is_clone]):
             return reuse_by_agent
         reuse_by_agent[agent] = float(reuse[agent])
 

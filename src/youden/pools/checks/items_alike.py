@@ -145,7 +145,7 @@ def _count_words_by_half(pool: Pool, agents: Positions, items: Positions) -> csr
 def _weight_and_normalize_rows(counts: csr_array[np.float64], *, n_halves: int = 1) -> csr_array[np.float64]:
     """Weight word counts by idf (inverse document frequency), and scale each row to norm 1. A row of zeros stays 0.
 
-    The idf depends on the number of items with the word. An item that has the word in both halves counts once.
+    The documents of the idf are the items; an item that has the word in both halves counts once.
 
     counts : sparse matrix (n_halves · n_items, n_distinct_words); with two halves, all items of the first half come first
     n_halves : 2 if `counts` has separate rows for two halves of the agents, else 1
@@ -235,9 +235,9 @@ def _select_rarest_words(
 ) -> csr_array[np.float64]:
     """Drop the most common words of each item, as long as two items that share no other word cannot be similar.
 
-    The norm of the dropped words of an item is below its minimum similarity. If two items share no kept word, all their common
-    words are dropped in the item whose kept words are rarer. Their scalar product is then at most the norm of these words, so
-    the items are not similar.
+    The norm of the dropped words of an item is below its minimum similarity. If two items share no kept word, the item whose
+    most common kept word is rarer drops all words that they share. Their scalar product is then at most the norm of the words
+    that this item drops, so the items are not similar.
 
     profiles : sparse matrix (n_items, n_distinct_words), rows of norm 1 or 0
     min_similarity : float array (n_items,), minimum scalar product of similar items

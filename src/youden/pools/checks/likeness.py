@@ -79,24 +79,24 @@ def _count_duplicates(pool: Pool, agents: Sequence[int]) -> Counter[int]:
     """
     n_items: Counter[int] = Counter()
     for texts_of_item in pool.texts.T:
-        first_agent: dict[str, int] = {}
+        first_agent_by_text: dict[str, int] = {}
         agents_with_duplicate: set[int] = set()
         for agent in agents:
             text = texts_of_item[agent]
             if text is None or len(text.split()) < MIN_DUPLICATE_WORDS:
                 continue
-            if first_agent.setdefault(text, agent) != agent:
-                agents_with_duplicate |= {agent, first_agent[text]}
+            first_agent = first_agent_by_text.setdefault(text, agent)
+            if first_agent != agent:
+                agents_with_duplicate |= {first_agent, agent}
         n_items.update(agents_with_duplicate)
     return n_items
 
 
 def find_rings(sample: SampledTexts, *, clones: frozenset[str] = frozenset()) -> Iterator[Finding]:
-    """Find rings: three or more agents that share private words on at least half of the items.
+    """Find rings: three or more agents that share private words on at least half of the items; yield one finding per ring.
 
-    A private word of a ring occurs only in responses of its agents, and only on one item. Yields one finding per ring.
-
-    A set of agents is skipped if at least half of them are clones, because clones share all their words.
+    A private word of a ring occurs only in responses of its agents, and only on one item. If at least half of the agents are
+    clones, they are not a ring, because clones share all their words.
 
     clones : ids of agents with a finding as clones
     """
@@ -124,9 +124,8 @@ def find_rings(sample: SampledTexts, *, clones: frozenset[str] = frozenset()) ->
 def _count_items_with_private_word(sample: SampledTexts) -> Counter[tuple[int, ...]]:
     """Count for each group of agents the items on which the group has a private word.
 
-    A private word of a group occurs in the responses of all its agents to an item. It does not occur in responses of other
-    agents, in responses to other items, or in the prompt of the item. Very small and very large groups do not count; see
-    `_find_groups_with_private_word`.
+    A private word occurs in the responses of all agents of the group to one item, and nowhere else: in no other response, and not
+    in the prompt. Very small and very large groups do not count; see `_find_groups_with_private_word`.
 
     Returns the number of items by group, a tuple of the ascending positions of its agents.
     """
@@ -303,12 +302,9 @@ def _make_template_finding(agent: str, message: str, share: float) -> Finding:
 def _compute_relative_specificity(sample: SampledTexts) -> Floats:
     """Compute how specific the responses of each agent are to their items, relative to the median agent.
 
-    Specificity is the prompt overlap, the weighted share of the words of a response that occur in its prompt. It is the median
-    over the responses of an agent, divided by that of the median agent.
-
-    Good responses may avoid the words of the prompt, but share words with other responses to the item (response overlap). An
-    agent with a normal response overlap, at least `NORMAL_RELATIVE_OVERLAP` times that of the median agent, has the specificity 1.
-    If any item has no prompt, the response overlap replaces the prompt overlap.
+    Specificity is the weighted share of the words of a response that occur in its prompt. Good responses may avoid these words,
+    but share words with other responses to the item (response overlap). The specificity is therefore 1 for an agent with a normal
+    response overlap. If any item has no prompt, the response overlap itself is returned.
 
     Returns a float array (n_agents,): 1 for the median agent, less for less specific agents, NaN if it is unknown.
     """

@@ -90,7 +90,7 @@ def _check_size(pool: Pool) -> Iterator[Finding]:
 
 
 def _find_gaps(pool: Pool) -> Iterator[Finding]:
-    """Report missing responses that prevent comparisons, with at most one finding for each of three problems:
+    """Report missing responses that prevent comparisons, with at most one finding for each of three problems.
 
     - agents that respond to less than half of the items;
     - items with responses of fewer than two agents;

@@ -131,9 +131,8 @@ def compute_function_word_shares(sample: SampledTexts) -> Floats:
 def compute_listed_shares(sample: SampledTexts) -> Floats:
     """Compute the share of the prompt's rare words that each response lists one after another, float array (n_texts,).
 
-    The list is the longest sequence in the response that consists only of rare words of the prompt. The share is its length,
-    divided by the number of rare words of the prompt (at most 25). It is NaN if there is no prompt, or if the prompt has fewer
-    than four rare words.
+    The list is the longest sequence in the response that consists only of rare words of the prompt. Its length is divided by the
+    number of rare words of the prompt (at most 25). The share is NaN if the prompt has fewer than four rare words.
     """
     is_rare = _find_rare_words(sample)
     shares = np.full(len(sample), np.nan)

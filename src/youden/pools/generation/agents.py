@@ -402,8 +402,8 @@ def _format_agent(error: ValidationError, data: Any) -> str:
 def _load_model(name: str, content: _AgentsYaml, path: Path, model_map: Mapping[str, str]) -> JudgeConfig:
     """Load the config of a model, or of the model that replaces it.
 
-    A model has the same config keys as a judge. It is defined under `models:` in the agents' file, either by these keys, or by
-    the name or path of a judge config. A name that is not defined there is itself the name or path of a judge config.
+    A model has the same config keys as a judge. Under `models:`, the agents' file defines it by these keys, or by the name or
+    path of a judge config. A name that the file does not define is itself the name or path of a judge config.
 
     name : name of the model
     content : contents of the agents' file

@@ -226,11 +226,11 @@ def _check_no_foreign_file(generation: Generation, out: Path) -> None:
 def _make_agent_metadata(agent: AgentSpec, generation: Generation) -> dict[str, Json]:
     """Return the metadata of an agent that describe how its responses are generated.
 
-    `check_output_pool` compares them with those of an existing pool, so that old and new responses of a changed agent are not
-    mixed under the same id.
+    `check_output_pool` compares them with the metadata in an existing pool, so that responses of an agent before and after a
+    change are not mixed.
 
-    Returns the seed, and the other fields of `agent` that differ from their defaults, without `id` and `group`. For an agent with
-    a model, also the provider's name of the model (the key "asked"), its address and the digests of the instructions.
+    Returns the seed and the fields of `agent` that differ from their defaults. For an agent with a model, also the provider's
+    name of the model (the key "asked"), its address and the digests of the instructions.
     """
     metadata: dict[str, Json] = agent.model_dump(mode="json", exclude={"id", "group"}, exclude_defaults=True)
     metadata["seed"] = generation.file.seed if agent.seed is None else agent.seed

@@ -279,8 +279,8 @@ def _draw_agents(data: ReportData) -> Iterator[Figure]:
 def _draw_cells(data: ReportData) -> Iterator[Figure]:
     """Draw two heat maps of agents (rows) and items (columns): the scores, and their residuals.
 
-    A residual is the score of an agent on an item minus the prediction of the fit. It shows what the ability of the agent and the
-    difficulty of the item do not explain. If no residual is known, only the scores are drawn.
+    A residual is a score minus the prediction of the fit from the ability of the agent and the difficulty of the item. If no
+    residual is known, only the scores are drawn.
     """
     grid = data.cells
     n_answers = format_n_answers(data.summary)

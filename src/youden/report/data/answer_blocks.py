@@ -242,11 +242,14 @@ class _SortedAnswers(NamedTuple):
     def have_yes_and_no(self) -> Bools:
         """Return for each answer whether its two texts, in any order, got a yes and a no: bool array (n_answers,)."""
         pair = self.question >> 1
-        starts = np.flatnonzero(np.diff(pair, prepend=-1))
-        n_answers = np.diff(starts, append=len(pair))
-        n_yes = np.add.reduceat(self.is_yes, starts) if len(starts) else n_answers
+        is_first_of_pair = np.diff(pair, prepend=-1) != 0
+        group = (
+            np.cumsum(is_first_of_pair) - 1
+        )  # 0 for all answers about the first pair, 1 for the next pair, and so on
+        n_answers = np.bincount(group)
+        n_yes = np.bincount(group, weights=self.is_yes)
         has_both: Bools = (n_yes > 0) & (n_yes < n_answers)
-        return np.repeat(has_both, n_answers)
+        return has_both[group]
 
 
 def _list_rows_of_chunk(code: TrialCodes, chunk: int, n_chunks: int) -> Positions:

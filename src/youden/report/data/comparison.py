@@ -224,7 +224,7 @@ def match_answers(result: Verdicts, other_result: Verdicts) -> Floats:
 def _match_agents(first: Sequence[RankedAgent], second: Sequence[RankedAgent]) -> list[SlopeLine]:
     """Match the agents that have an ability in both rankings, and test whether each agent differs between the rankings.
 
-    Returns one line of a slope chart per agent, in the order of the first ranking, with its ranks among these agents.
+    Returns the rows and ranks of each agent for a slope chart, in the order of the first ranking. Ranks are among these agents.
     """
     second_by_id = {row.agent: row for row in second if row.ability is not None}
     first_rows = [row for row in first if row.ability is not None and row.agent in second_by_id]

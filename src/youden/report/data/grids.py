@@ -43,8 +43,8 @@ class AgentGrid(ReadOnly):
     def average_tiles(self, order: Positions, *, max_tiles: int = MAX_TILES) -> tuple[Floats, tuple[str, ...], int]:
         """Average the agreement over square tiles, so that a heat map of many agents stays readable.
 
-        The agents are arranged in the given order and divided into groups of consecutive agents. A tile contains the pairs of
-        an agent from one group (rows) and an agent from another or the same group (columns).
+        Agents are arranged in the given order. A tile contains the pairs of several consecutive agents (rows) with several
+        consecutive agents (columns).
 
         Parameters
         ----------

@@ -98,10 +98,9 @@ class RankedAgent(RankingRow):
 
 
 def select_ranking(rows: Sequence[RankingRow], ranked_by: RankedBy) -> tuple[RankingRow, ...]:
-    """Return the ranking that a run reports first.
+    """Return the ranking that a run reports first: the plain ranking, or one of the alternative rankings.
 
-    This is the plain ranking, which gives equal weight to all partners of an agent (the agents that it is compared with), or
-    one of the alternative rankings. An agent that is not in the alternative ranking keeps its row of the plain ranking.
+    An agent that is not in the alternative ranking keeps its row of the plain ranking.
 
     rows : plain ranking; each row has an attribute `alternative_rankings`: name of a ranking → row of the agent in it
     ranked_by : name of the ranking to return
@@ -150,8 +149,8 @@ def add_report_columns(
     Returns
     -------
     tuple of RankedAgent
-        The same agents, in the same order, with the probability of being the best, the rank by mean length of the
-        responses (1 for the longest), and the bar of the interval in percent of the axis; each is None if unknown.
+        The same agents, in the same order, with three more values, each None if unknown: the probability of being the best, the
+        rank by mean length of the responses (1 for the longest), and the bar of the interval in percent of the axis.
     """
     length_rank_by_agent = {} if pool is None else _rank_by_length(pool)
     p_best_by_agent = choice.p_best if choice else {}
@@ -171,13 +170,10 @@ def add_report_columns(
 def _iter_interval_bars(rows: Sequence[RankingRow]) -> Iterator[IntervalBar | None]:
     """Place the interval of each agent on a common axis, for the bars in the table of the ranking.
 
-    The axis begins at the smallest and ends at the largest of all abilities and interval bounds. Positions on the
-    axis are percentages of its length.
+    The axis reaches from the smallest to the largest of all abilities and interval bounds. Positions are percentages of its
+    length.
 
-    rows : ranking, one row per agent
-
-    Yields for each agent the start and the width of its interval and the position of its ability, or None if the
-    agent has no ability or no interval.
+    Yields the bar of each agent, or None for an agent without an ability or an interval.
     """
     values: list[float] = []
     for row in rows:
@@ -209,9 +205,9 @@ def find_ties(evidence: Evidence, ranking: Sequence[RankedAgent]) -> Tied:
         if not evidence.is_compared[position]:
             tied_agents[agent] = None
             continue
-        differs = evidence.significant[position, positions_by_rank]
-        is_other = positions_by_rank != position
-        tied_positions = positions_by_rank[is_other & ~differs].tolist()
+        is_tied = ~evidence.significant[position]
+        is_tied[position] = False  # an agent is not tied with itself
+        tied_positions = positions_by_rank[is_tied[positions_by_rank]].tolist()
         tied_agents[agent] = tuple(evidence.agent_ids[tied_position] for tied_position in tied_positions)
     return tied_agents
 

@@ -419,8 +419,7 @@ def sample_surprising(kind: Codes, rng: np.random.Generator, max_trials: int) ->
     Returns
     -------
     int64 array (n_sampled,)
-        Positions of the trials, the most surprising kinds first and in random order within a kind; n_sampled is the
-        smaller of `max_trials` and n_trials.
+        Positions of the trials, the most surprising kinds first and in random order within a kind.
     """
     samples = [np.empty(0, dtype=np.int64)]
     n_remaining = max_trials
