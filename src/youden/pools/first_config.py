@@ -137,8 +137,8 @@ def _import_if_needed(
 ) -> ImportedPool | None:
     """Import files as a pool, unless they can be read as a pool without an import; then return None.
 
-    The files may be tables, or have the format of another tool, such as logs of Inspect. A table with the columns of a pool is
-    imported only if the user named its columns, or if it has blank texts, which are imported as missing responses.
+    The files may be tables, or have the format of another tool, such as logs of Inspect. See `_needs_table_import` for tables
+    that already have the columns of a pool.
 
     source : file or folder that the user named
     pool_path : path at which the pool will be written, for messages
@@ -182,7 +182,7 @@ def _recognize_tool_format(source: Path, *, has_named_columns: bool) -> str | No
 def _needs_table_import(source: Path, *, has_named_columns: bool) -> bool:
     """Return whether the importer of tables has to read a file or folder.
 
-    These are a folder that is not a pool, and a file with columns that the user named, that is not a pool, or that has blank
+    It reads a folder that is not a pool. It reads a file if the user named its columns, if it is not a pool, or if it has blank
     texts.
 
     has_named_columns : whether the user named columns

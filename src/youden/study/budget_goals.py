@@ -237,8 +237,8 @@ def _format_row(design: str | None, row: BudgetRow, goal: Goal) -> str:
 def _describe_limits(study: BudgetStudy) -> Iterator[str]:
     """Yield sentences on conclusions that the results of a study do not support.
 
-    The sentences concern a poor fit of the additive model, designs that cannot be relied on, a small number of seeds, and
-    comparisons of designs that differ in the number of independent trials.
+    They concern a poor fit of the additive model, unreliable designs, a small number of seeds, and comparisons of designs with
+    different numbers of independent trials.
     """
     if study.r2 < MIN_R2:
         yield (
@@ -260,8 +260,8 @@ def _describe_limits(study: BudgetStudy) -> Iterator[str]:
 def _describe_row_limits(study: BudgetStudy, row: BudgetRow, label: str) -> Iterator[str]:
     """Yield a sentence for each reason not to rely on a design at one budget.
 
-    The reasons are: the design cannot be planned; it has few blocks; or its intervals cover the abilities of the dense run (the
-    run with all answers) too rarely or too often. Coverage is checked only if the study has enough seeds.
+    The design cannot be planned, has few blocks, or has intervals that cover the abilities of the dense run (the run with all
+    answers) too rarely or too often. Coverage is checked only if the study has enough seeds.
 
     row : results of the design at this budget
     label : design and budget, for display

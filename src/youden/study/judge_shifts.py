@@ -409,8 +409,8 @@ def _estimate_shift(
 ) -> LabelShift:
     """Estimate the shift of a family under the second judge, with a confidence interval.
 
-    The shift is the mean difference between the yes rates of the family's agents and the rates that a curve predicts from their
-    abilities under the first judge.
+    The shift is the mean difference of the family's yes rates from a curve, which predicts them from abilities under the first
+    judge.
 
     differences : differences of the second judge from the first one, with the curve
     is_member : bool array (n_agents,), agents of the family
@@ -435,8 +435,8 @@ def _estimate_shift(
 def _is_distinguishable(estimate: LabelShift, is_clustered: bool, curve_range: tuple[float, float]) -> bool:
     """Return whether a preference for a family can be distinguished from the effect of a curve that relates the two judges.
 
-    The result is True if the curve cannot cause a shift of this family, or if the interval of the shift is outside the range that
-    the curve may cause. It is also True if the shift is not significant, the range is finite, and the agents differ in ability.
+    The result is True if the interval of the shift is outside the range that the curve may cause, or if the curve causes none. It
+    is also True if the shift is not significant, the range is finite, and the agents differ in ability.
 
     estimate : shift of the family with its interval
     is_clustered : whether the agents of the family have similar abilities

@@ -113,13 +113,13 @@ def read_dense_answers(folder: RunFolder) -> RecordedAnswers:
 def read_recorded_answers(folder: RunFolder) -> RecordedAnswers:
     """Read the answers of a judge from the folder of a run, so that a study can replay them for other plans.
 
-    folder : folder of a judged and fitted run, or of an imported run, which has only the difference of the true-positive and the
-        false-positive rate of each pair
+    folder : folder of a judged and fitted run, or of an imported run, which has only differences of true-positive and
+        false-positive rates
 
     Returns the mean answer to each ordered pair of agents on each item, NaN if the run has no answer.
 
-    Raises RunFolderError if some trials of the run were not judged yet ([run-unjudged], [run-partial]), if it asks for
-    preferences, or if a file is missing or damaged. Raises PlanError [self-trials-only] if no trial compares two agents.
+    Raises RunFolderError if the run is not completely judged ([run-unjudged], [run-partial]) or asks for preferences, or if a
+    file is missing or damaged. Raises PlanError [self-trials-only] if no trial compares two agents.
     """
     fpr = None
     is_judged = folder.has("plan.parquet")

@@ -322,8 +322,7 @@ def _observe_plan(plan: Plan, recorded: RecordedAnswers, kind: ScoreKind) -> _Ob
     recorded : answers of a dense run
     kind : kind of the scores, "symmetric" or "row"
 
-    Returns the scores, with weight 0 for a cell that no trial observes, and the cost: the number of training calls, and the
-    observed cells as a share of all cells and of the training cells.
+    Returns the scores, with weight 0 for a cell that no trial observes, and the cost in training calls and in observed cells.
     """
     scores = replay(plan, recorded).rates().training_scores(kind=kind)
     coverage = compute_coverage(plan)
@@ -372,8 +371,8 @@ def describe_sparsity(study: SparsityStudy) -> tuple[str, ...]:
 
     The sparse design is the main one of the paper: `nlogn` with the option c = 1.6, which scores 33% of the cells.
 
-    Returns a sentence on the holdout rule, sentences on the sparse design, if `study` has it, and a sentence for each regime (a
-    design with its options) that cannot be planned.
+    Returns a sentence on the holdout rule, sentences on the sparse design, if `study` has it, and a sentence for each design that
+    cannot be planned.
     """
     if study.rule == "strict":
         effect = "no trial of a held-out cell is used in training."

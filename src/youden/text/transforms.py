@@ -160,7 +160,7 @@ def _compute_similarity(sentences: Sequence[str]) -> Floats:
     """Compute the similarity of each pair of sentences by their shared words.
 
     The similarity of sentences a and b is the number of pairs of equal words, one from each sentence, divided by log length(a) +
-    log length(b), where lengths are numbers of words (Mihalcea and Tarau, 2004, section 3).
+    log length(b). Lengths are numbers of words (Mihalcea and Tarau, 2004, section 3).
 
     Returns a float array (n_sentences, n_sentences).
     """

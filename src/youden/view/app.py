@@ -133,8 +133,7 @@ class Viewer:
         name : name of the run as displayed
         folder : folder of the run
 
-        Returns the name, the name for use in an address, the state of the run, and its summary and the message of an error, each
-        None if there is none.
+        Returns the name, the name for use in an address, the state, the summary and an error message; the last two may be None.
         """
         path = quote(name, safe="")
         state = get_state(folder)

@@ -96,8 +96,7 @@ def _make_copying_finding(
 
     sample : responses and prompts of sampled items
     agents : int array (n_reported,), positions of the agents
-    median_shares : float array (n_reported,), median over the responses of each agent: the share of n-grams that occur in the
-        prompt (copying), or the Jaccard similarity of the words of response and prompt (rewording)
+    median_shares : float array (n_reported,), what the median response of each agent has in common with its prompt, as a fraction
     are_rewording : True for agents that reword their prompts, False for agents that copy them
     """
     ids = select_ids(sample.pool.agents, agents)
@@ -246,8 +245,7 @@ def addresses_a_judge(text: str) -> bool:
 def find_judge_addressing(pool: Pool) -> Iterator[Finding]:
     """Yield one finding for all agents with responses that address a judge.
 
-    If an agent has only one such response, and its prompt mentions a judge, the agent is not reported, because the prompt may
-    ask for such a text.
+    An agent with only one such response is not reported if the prompt mentions a judge, because it may ask for such a text.
     """
     is_addressing = _find_addressing_responses(pool)
     n_responses = int(is_addressing.sum())
@@ -535,8 +533,8 @@ def _make_reuse_finding(agents: tuple[str, ...], min_share: float) -> Finding:
 def _find_reusing_agents(table: _NgramTable, is_compared: Bools, is_clone: Bools) -> dict[int, float]:
     """Find agents that reuse responses of other agents, and measure how much they reuse.
 
-    Reuse has two measures, which are medians over the responses of an agent: the share of n-grams (sequences of words) that other
-    agents use, too, and the Jaccard similarity to the most similar response of another agent.
+    Reuse has two measures, both medians over the responses of an agent. One is the share of n-grams (sequences of words) that
+    other agents use, too. The other is the Jaccard similarity to the most similar response of another agent.
 
     The agents are searched for one by one, the largest reuse first. The texts of a found agent are removed, so that the agents
     from which it copies are not reported. If the other agents still reuse much without these texts, they use the same words for

@@ -37,10 +37,9 @@ MIN_PROMPT_SIMILARITY = 0.9
 def find_similar_items(pool: Pool, *, seed: int = 0) -> Iterator[Finding]:
     """Find clusters of near-duplicate items, whose prompts or responses use the same words; yield one finding per cluster.
 
-    Similarity is the cosine of word counts, weighted by idf (inverse document frequency). For the responses, the agents are
-    divided into two halves, whose responses are compared: to two items (similarity between items), and to the same item
-    (similarity within an item). Items have similar responses if the similarity between them is at least `MIN_RESPONSE_SIMILARITY`
-    times the similarity within each of them.
+    Similarity is the cosine of word counts, weighted by idf (inverse document frequency). The responses of two halves of the
+    agents are compared, to different items and to the same item. Items have similar responses if the similarity between them is
+    at least `MIN_RESPONSE_SIMILARITY` times the similarity within each of them.
     """
     if pool.n_items < 2:
         return

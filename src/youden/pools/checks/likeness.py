@@ -124,8 +124,8 @@ def find_rings(sample: SampledTexts, *, clones: frozenset[str] = frozenset()) ->
 def _count_items_with_private_word(sample: SampledTexts) -> Counter[tuple[int, ...]]:
     """Count for each group of agents the items on which the group has a private word.
 
-    A private word occurs in the responses of all agents of the group to one item, and nowhere else: in no other response, and not
-    in the prompt. Very small and very large groups do not count; see `_find_groups_with_private_word`.
+    A private word occurs in the responses of all agents of the group to one item, and neither in other responses nor in the
+    prompt. Very small and very large groups do not count; see `_find_groups_with_private_word`.
 
     Returns the number of items by group, a tuple of the ascending positions of its agents.
     """

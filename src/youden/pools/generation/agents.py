@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Self
@@ -295,7 +295,7 @@ class AgentsFile(BaseModel):
 
 
 def load_agents(path: Path, *, model_map: Mapping[str, str] | None = None) -> AgentsFile:
-    """Read the agents of a file.
+    """Read a file that defines agents, such as agents.yaml, and load the configs of their models.
 
     Parameters
     ----------
@@ -324,19 +324,23 @@ def load_agents(path: Path, *, model_map: Mapping[str, str] | None = None) -> Ag
 
     replacements = model_map or {}
     names = sorted({agent.model for agent in content.agents if agent.model is not None})
+    _check_model_map(replacements, names, path)
+    models = {name: _load_model(name, content, path, replacements) for name in names}
+    file = AgentsFile(path=path, seed=content.seed, items=content.items, agents=tuple(content.agents), models=models)
+    _ = file.sorted_agents  # raises [agents-circle] if the agents cannot be sorted
+    return file
+
+
+def _check_model_map(model_map: Mapping[str, str], names: Sequence[str], path: Path) -> None:
+    """Check that `model_map` replaces only models in `names`, which agents use; raise ConfigError [model-map] otherwise."""
     remedy = "Remove the mapping: the agents use no model"
     valid_keys = set(names)
     if names:
         remedy = f"Map one of {', '.join(names)}, or all with '*'"
         valid_keys.add(_ALL_MODELS)
-    unknown_names = sorted(set(replacements) - valid_keys)
+    unknown_names = sorted(set(model_map) - valid_keys)
     if unknown_names:
         raise ConfigError(f"{path}: no agent uses the model '{unknown_names[0]}'. {remedy}.", slug="model-map")
-
-    models = {name: _load_model(name, content, path, replacements) for name in names}
-    file = AgentsFile(path=path, seed=content.seed, items=content.items, agents=tuple(content.agents), models=models)
-    _ = file.sorted_agents  # raises [agents-circle] if the agents cannot be sorted
-    return file
 
 
 def _check_agents(content: _AgentsYaml, path: Path) -> None:

@@ -119,8 +119,8 @@ def _make_instruments_frame(study: InstrumentsStudy) -> Frame:
     One run asks for information (are two responses to the same item?), and the other asks for preferences (which
     response is better?).
 
-    Returns a frame with one row per agent. Its columns are the agent, the ability and its interval by each question, and a flag
-    for agents that are above the average by one question and below it by the other.
+    Returns a frame with one row per agent: its ability and interval by each question, and a flag if it is above the average by
+    one question and below it by the other.
     """
     comparisons = list(study.agents.values())
     flags = [comparison.flag or "no flag" for comparison in comparisons]

@@ -124,9 +124,9 @@ def encode_trials(columns: Mapping[str, NDArray[Any]], plan: Plan) -> TrialCodes
 
     Notes
     -----
-    The code is 4·p + 2·s + y. Here, p is the number of the pair of texts without regard to their order; s is 1 if the
-    text with the larger number is read first, and 0 if it is read second; y is 1 for a yes and 0 for a no. So
-    `code >> 2` is the same for trials of the same two texts, and `code >> 1` if the texts also have the same order.
+    The code is 4·p + 2·s + y, where p is the number of the pair of texts, s is 1 if the text with the larger number is read
+    first, and y is 1 for a yes. Therefore, `code >> 2` is equal for trials of the same two texts, and `code >> 1` if the texts
+    also have the same order.
     """
     first, second = number_texts(columns, plan)
     lower_text, higher_text = np.minimum(first, second), np.maximum(first, second)

@@ -174,8 +174,7 @@ def _describe_qualities(first: _RunQuality, second: _RunQuality) -> str:
 
     first, second : qualities and abilities of the agents of each run
 
-    Returns a sentence with the rank correlations of qualities and of abilities between the runs, and a sentence with the best
-    agent of each run by quality and by ability.
+    Returns a sentence with two rank correlations between the runs, and a sentence with the best agents of each run.
     """
     shared_agents = [agent for agent in first.abilities if agent in second.abilities]
     quality_rho = _format_correlation(first.qualities, second.qualities, shared_agents)

@@ -186,8 +186,8 @@ class Summary:
         Returns
         -------
         Table
-            One row per agent, with texts in the columns: ranks (if there are several agents), agent, group (if any agent
-            has one), ability, interval, bar, and further results of the run.
+            One row per agent, with its ranks (if there are several agents), ability, interval and bar. The group and further
+            results are added if an agent has them.
         """
         columns = list(self._iter_table_columns(self.ranking[:max_agents], bar_cells))
         headings = [column.heading for column in columns]

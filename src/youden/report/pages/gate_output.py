@@ -33,7 +33,7 @@ _MARKS: dict[GateOutcome, str] = {"better": "✅", "no worse": "✅", "worse": "
 def render_gate_markdown(gate: Gate) -> str:
     """Render the result of a gate, a comparison of new agents with a baseline, as Markdown.
 
-    The outcome and a table with one row per agent are followed by the reason for each undecided agent, the next command, and the
+    The outcome and a table of the agents are followed by the reasons for undecided results, the next command, and the
     recommendation of the run.
     """
     outcome = format_outcome(gate, gate.outcome)

@@ -436,8 +436,8 @@ def write_comparison(first: RunFolder, second: RunFolder, *, out: Path | None = 
 
     out : file to write, which is replaced if it exists; by default, against-SECOND.html in the folder of the first run
 
-    Raises RunFolderError if a file of a run is missing or damaged, or if the runs have too few agents in common: none, or fewer
-    than three if a run asks for preferences.
+    Raises RunFolderError if a file of a run is missing or damaged, or if the runs have too few agents in common (three are needed
+    if a run asks for preferences).
     """
     path = first.file(f"against-{second.path.resolve().name}.html") if out is None else out
     if first.asks_preference and second.asks_preference:
