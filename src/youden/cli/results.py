@@ -280,7 +280,7 @@ def _make_shifts_table(shifts: JudgeShifts) -> Table:
             continue
         value = f"{shift.shift:+.3f}"
         interval = f"{format_signed_interval(shift.low, shift.high)} ({shifts.level:.0%})"
-        if abs(shift.shift) > 1:  # impossible, because a difference of two yes rates is at most 1
+        if abs(shift.shift) > 1:  # no difference of two yes rates, so the curve is wrong
             value, interval = "unknown", "too few agents for the curve"
         rows.append([shift.agent, value, interval, format_decimal(shift.p_holm)])
     rows += [_make_family_row(family) for family in shifts.families]

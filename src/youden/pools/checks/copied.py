@@ -419,7 +419,7 @@ class _NgramTable:
     def count_contained_responses(self) -> Floats:
         """Count how many other responses to the item each response contains, and average the counts by agent.
 
-        A response contains a clearly shorter one if at least the share `MIN_CONTAINED_SHARE` of its n-grams occurs in it.
+        A response contains a clearly shorter one if it has at least the share `MIN_CONTAINED_SHARE` of the other's n-grams.
 
         Returns a float array (n_agents,), 0 for an agent without responses.
         """

@@ -249,7 +249,7 @@ class _SortedAnswers(NamedTuple):
         n_answers = np.bincount(group)
         n_yes = np.bincount(group, weights=self.is_yes)
         has_both: Bools = (n_yes > 0) & (n_yes < n_answers)
-        return has_both[group]
+        return np.asarray(has_both[group])
 
 
 def _list_rows_of_chunk(code: TrialCodes, chunk: int, n_chunks: int) -> Positions:
