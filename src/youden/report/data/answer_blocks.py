@@ -243,9 +243,7 @@ class _SortedAnswers(NamedTuple):
         """Return for each answer whether its two texts, in any order, got a yes and a no: bool array (n_answers,)."""
         pair = self.question >> 1
         is_first_of_pair = np.diff(pair, prepend=-1) != 0
-        group = (
-            np.cumsum(is_first_of_pair) - 1
-        )  # 0 for all answers about the first pair, 1 for the next pair, and so on
+        group = np.cumsum(is_first_of_pair) - 1  # number of the pair, from 0
         n_answers = np.bincount(group)
         n_yes = np.bincount(group, weights=self.is_yes)
         has_both: Bools = (n_yes > 0) & (n_yes < n_answers)
