@@ -308,16 +308,17 @@ def _describe_cap(planned: PlannedRun, cost: Cost) -> list[str]:
     usd_left = planned.usd_left
     if usd_left is None:
         return []
-    cap = f"the cap of ${planned.config.max_cost:g} pays"
+    beginning = f"the cap of ${planned.config.max_cost:g} pays"
     if planned.paid.usd_under_cap:
-        cap = f"${format_decimal(usd_left, 4)} remain of the cap of ${planned.config.max_cost:g} for the run, and pay"
+        remaining = f"${format_decimal(usd_left, 4)}"
+        beginning = f"{remaining} remain of the cap of ${planned.config.max_cost:g} for the run, and pay"
 
     n_affordable = cost.count_affordable(usd_left)
     if n_affordable is None:  # the cap pays for all calls
         is_partly_spent = planned.paid.usd_under_cap > 0 and cost.calls_left > 0
-        return [f"{cap} for all remaining calls"] if is_partly_spent else []
+        return [f"{beginning} for all remaining calls"] if is_partly_spent else []
     if n_affordable == 0:
-        return [f"{cap} for none of the {cost.calls_left:,} calls. To continue, set a higher cap (--max-cost)"]
+        return [f"{beginning} for none of the {cost.calls_left:,} calls. To continue, set a higher cap (--max-cost)"]
 
     will_have_answers = cost.stored + n_affordable > 0  # at the time when the run stops
     partial_fit_hint = ""
@@ -325,7 +326,7 @@ def _describe_cap(planned: PlannedRun, cost: Cost) -> list[str]:
         command = format_command(["youden", "fit", str(planned.folder.path)])
         partial_fit_hint = f"; `{command}` ranks by the answers so far"
     return [
-        f"{cap} for about {n_affordable:,} of the {cost.calls_left:,} calls. The run then stops, "
+        f"{beginning} for about {n_affordable:,} of the {cost.calls_left:,} calls. The run then stops, "
         f"and the same command with a higher cap resumes it{partial_fit_hint}"
     ]
 
@@ -469,9 +470,9 @@ def _print_labels(validation: Validation) -> None:
 
     For each label: the agreement, and the agents whose rank by label differs from their rank by ability.
     """
-    from youden.report.data.ranking_tables import labels_table
+    from youden.report.data.ranking_tables import build_labels_table
 
-    print_table(labels_table(validation))
+    print_table(build_labels_table(validation))
     for label in validation.labels:
         for sentence in label.summary:
             click.echo(printable(sentence))

@@ -163,7 +163,7 @@ def _print_comparison_of_judges(study: JudgesStudy, folders: Sequence[RunFolder]
         as_json,
         {"judges": result},
         answer=lines,
-        tables=judges_tables(study),
+        tables=iter_judges_tables(study),
         notes=[f"signature of {name}: {text}" for name, text in zip(study.runs, signatures, strict=True)],
     )
 
@@ -208,7 +208,7 @@ def _rank_by_mean(judge_spread: JudgeSpread, agent_ids: Iterable[str]) -> list[t
     return sorted(agents, key=lambda agent: -agent[1])
 
 
-def judges_tables(study: JudgesStudy) -> Iterator[Table]:
+def iter_judges_tables(study: JudgesStudy) -> Iterator[Table]:
     """Yield the tables of a comparison of two or more judges: agreement, curl, largest differences, and shifts of agents.
 
     Curl is the distance of a judge's scores from an additive model. There is one table of shifts for each pair of judges that

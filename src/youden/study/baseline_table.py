@@ -210,11 +210,11 @@ def _summarize_models(tables: Mapping[str, Floats]) -> tuple[BaselineRow, ...]:
     return tuple(rows)
 
 
-def _choose_cells(recorded: RecordedAnswers, train: Bools, *, c: float, seed: int) -> Bools:
+def _choose_cells(recorded: RecordedAnswers, training_cells: Bools, *, c: float, seed: int) -> Bools:
     """Choose training cells at random by the n log n design; a cell is a combination of an agent and an item.
 
     recorded : recorded answers, with the ids of the agents and items
-    train : bool array (n_agents, n_items), the training cells
+    training_cells : bool array (n_agents, n_items)
     c : constant of the design; a larger one gives more cells
     seed : seed of the random choice
 
@@ -223,7 +223,7 @@ def _choose_cells(recorded: RecordedAnswers, train: Bools, *, c: float, seed: in
     """
     design = NLogN(c=c)
     try:
-        return design.choose(train, stream("trials", seed))
+        return design.choose(training_cells, stream("trials", seed))
     except StarvedError as error:
         agents_or_items = recorded.pool.agents if error.side == "agent" else recorded.pool.items
         agent_or_item = agents_or_items[error.position]

@@ -154,14 +154,19 @@ def recommend(study: BudgetStudy, goal: Goal) -> BudgetRecommendation:
             f"No design that was studied has the measure of the goal '{goal}'. Set a goal in rho.", slug="goal-invalid"
         )
 
-    merits = [_get_merit(row, goal) for _, row in candidates]
-    best = candidates[merits.index(max(merits))]
+    def get_merit(candidate: tuple[str, BudgetRow]) -> float:
+        _, row = candidate
+        return _get_merit(row, goal)
 
+    def get_calls(candidate: tuple[str, BudgetRow]) -> float:
+        _, row = candidate
+        return row.calls or 0.0
+
+    best = max(candidates, key=get_merit)
     sufficient = [(design, row) for design, row in candidates if goal.is_met(row)]
     if not sufficient:
         return BudgetRecommendation(None, None, best)
-    calls = [row.calls or 0.0 for _, row in sufficient]
-    cheapest_design, cheapest_row = sufficient[calls.index(min(calls))]
+    cheapest_design, cheapest_row = min(sufficient, key=get_calls)
     return BudgetRecommendation(cheapest_design, cheapest_row, best)
 
 

@@ -371,9 +371,9 @@ def _describe_limits(pool: Pool, *, n_sampled_items: int) -> list[str]:
         notes.append(f"Items with similar responses were searched for among {MAX_ITEMS:,} random items.")
     n_without_prompt = sum(not item.prompt for item in pool.items)
     if n_without_prompt:
-        have = "has" if n_without_prompt == 1 else "have"
+        verb = "has" if n_without_prompt == 1 else "have"
         notes.append(
-            f"{n_without_prompt:,} of {pool.n_items:,} items {have} no prompt. On these items, copies of prompts and lists of "
+            f"{n_without_prompt:,} of {pool.n_items:,} items {verb} no prompt. On these items, copies of prompts and lists of "
             "their words are not detected, and words that responses take from the prompt count as shared by the agents."
         )
     return notes

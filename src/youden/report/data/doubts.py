@@ -148,7 +148,7 @@ def measure_groups(pairs: PairMeans, groups: Sequence[str | None], agents: Seque
     return sorted(measured_groups, key=lambda measures: measures.inside is None)
 
 
-def groups_table(lines: Sequence[GroupLine]) -> Table:
+def build_groups_table(lines: Sequence[GroupLine]) -> Table:
     """Tabulate the agreement of agents within and across groups, and the influence of each group on the ranking.
 
     The table has one row per group, with these columns:

@@ -191,9 +191,9 @@ def _average_by_tile(row: Positions, column: Positions, values: Floats, shape: t
     n_rows, n_columns = shape
     n_tiles = n_rows * n_columns
     is_valid = ~np.isnan(values)
-    tile = (row * n_columns + column)[is_valid]
-    n_cells = np.bincount(tile, minlength=n_tiles).astype(np.float64)
-    total = np.asarray(np.bincount(tile, values[is_valid], n_tiles), dtype=np.float64)
+    tile_of_cell = (row * n_columns + column)[is_valid]
+    n_cells = np.bincount(tile_of_cell, minlength=n_tiles).astype(np.float64)
+    total = np.asarray(np.bincount(tile_of_cell, values[is_valid], n_tiles), dtype=np.float64)
     return _divide_or_nan(total, n_cells).reshape(shape)
 
 

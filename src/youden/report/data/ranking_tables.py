@@ -303,8 +303,8 @@ def find_stale_quality(folder: RunFolder) -> Finding | None:
     return Finding("labels-stale", message)
 
 
-def labels_table(validation: Validation) -> Table:
-    """Return a table of the agreement of the ranking with each label, one row per label."""
+def build_labels_table(validation: Validation) -> Table:
+    """Build a table of the agreement of the ranking with each label, one row per label."""
     rows = []
     for label in validation.labels:
         agreement = [_format_agreement(metric) for metric in (label.spearman, label.kendall, label.auc)]
@@ -313,8 +313,8 @@ def labels_table(validation: Validation) -> Table:
     return make_table(title, ["label"], ["agents", "Spearman ρ", "Kendall τ-b", "AUC"], rows)
 
 
-def disagreements_table(label: LabelFacts) -> Table:
-    """Return a table of the agents whose ranks by a label and by ability differ most, one row per agent."""
+def build_disagreements_table(label: LabelFacts) -> Table:
+    """Build a table of the agents whose ranks by a label and by ability differ most, one row per agent."""
     heads = ["agent", f"by {label.name}", "its ranks", "ability", "rank, and its interval", "explained"]
     rows = [
         [
@@ -330,7 +330,7 @@ def disagreements_table(label: LabelFacts) -> Table:
     return Table(f"other ranks by {label.name}", heads, "lrrrrl", rows)
 
 
-def rates_table(rates: RateFacts) -> Table:
+def build_rates_table(rates: RateFacts) -> Table:
     """Build a table of the agents' false-positive rates, the largest first.
 
     The columns are the rate, its 95% interval, which is empty if it is unknown, and the number of independent trials.
@@ -343,23 +343,23 @@ def rates_table(rates: RateFacts) -> Table:
     return make_table("false-positive rates", ["agent"], ["FPR", "95%", "independent trials"], rows)
 
 
-def moved_table(moves: Sequence[AgentChange]) -> Table:
-    """Return a table of the changes since the last extension of a run, one row per agent.
+def build_changes_table(changes: Sequence[AgentChange]) -> Table:
+    """Build a table of the changes since the last extension of a run, one row per agent.
 
     The columns are the ability and the rank before and after the extension, the drift of the agent, and its p-value. Drift is
     the ability by the new answers alone minus the ability by the earlier answers.
     """
     rows = [
         [
-            move.agent,
-            format_decimal(move.before),
-            format_decimal(move.after),
-            str(move.rank_before),
-            str(move.rank_after),
-            format_decimal(move.drift),
-            format_decimal(move.p_holm),
+            change.agent,
+            format_decimal(change.before),
+            format_decimal(change.after),
+            str(change.rank_before),
+            str(change.rank_after),
+            format_decimal(change.drift),
+            format_decimal(change.p_holm),
         ]
-        for move in moves
+        for change in changes
     ]
     return make_table("What changed", ["agent"], ["before", "now", "rank before", "rank now", "drift", "p"], rows)
 

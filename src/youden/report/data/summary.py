@@ -39,7 +39,7 @@ Link = tuple[ScoreKind, str, LinkFacts]
 """Kind of the scores, name of the link, and curl of the scores on it."""
 
 
-def links_table(links: Iterable[Link]) -> Table:
+def build_curl_table(links: Iterable[Link]) -> Table:
     """Tabulate the curl of scores (the deviation from an additive model), one row per link function and kind of scores.
 
     The curl of agents i, k on items j, l (a rectangle) is |s_ij − s_il − s_kj + s_kl| for scores s that are transformed by the

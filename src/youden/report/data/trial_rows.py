@@ -401,7 +401,7 @@ def count_kinds(kind: Codes) -> dict[Kind, int]:
     return {name: int(n) for name, n in zip(KINDS, counts, strict=True)}
 
 
-def sample_surprising(kind: Codes, rng: np.random.Generator, max_trials: int) -> Positions:
+def sample_surprising(kinds: Codes, rng: np.random.Generator, max_trials: int) -> Positions:
     """Sample at most `max_trials` trials, the most surprising kinds first.
 
     All trials of a kind are selected before the trials of the next kind. If a kind has more trials than are still allowed, a
@@ -409,7 +409,7 @@ def sample_surprising(kind: Codes, rng: np.random.Generator, max_trials: int) ->
 
     Parameters
     ----------
-    kind : int8 array (n_trials,)
+    kinds : int8 array (n_trials,)
         Index of the kind of each trial in `KINDS`, 0 for the most surprising kind.
     rng : Generator
         Random generator.
@@ -423,8 +423,8 @@ def sample_surprising(kind: Codes, rng: np.random.Generator, max_trials: int) ->
     """
     samples = [np.empty(0, dtype=np.int64)]
     n_remaining = max_trials
-    for code in range(len(KINDS)):
-        trials_of_kind = np.flatnonzero(kind == code)
+    for kind in range(len(KINDS)):
+        trials_of_kind = np.flatnonzero(kinds == kind)
         n_sampled = min(n_remaining, len(trials_of_kind))
         sampled = rng.choice(len(trials_of_kind), n_sampled, replace=False)
         samples.append(trials_of_kind[sampled])

@@ -22,18 +22,18 @@ from youden.extras import format_install
 from youden.pipeline.variance_components import build_variance_table
 from youden.report.charts import vega
 from youden.report.data.comparison import Comparison
-from youden.report.data.doubts import groups_table
+from youden.report.data.doubts import build_groups_table
 from youden.report.data.opened_trials import TrialSample
 from youden.report.data.ranking_tables import (
     RankedAgent,
-    disagreements_table,
+    build_changes_table,
+    build_disagreements_table,
+    build_labels_table,
+    build_rates_table,
     format_cell,
-    labels_table,
-    moved_table,
-    rates_table,
 )
 from youden.report.data.report import AgentPage, ReportData
-from youden.report.data.summary import links_table
+from youden.report.data.summary import build_curl_table
 from youden.report.data.trial_rows import TrialLine
 from youden.stats.base.metrics import Metric
 from youden.text.printable import printable
@@ -301,12 +301,12 @@ def get_environment() -> Environment:
         lstrip_blocks=True,
     )
     table_functions = (
-        disagreements_table,
-        groups_table,
-        labels_table,
-        links_table,
-        moved_table,
-        rates_table,
+        build_disagreements_table,
+        build_groups_table,
+        build_labels_table,
+        build_curl_table,
+        build_changes_table,
+        build_rates_table,
         build_variance_table,
         quality_table,
     )
