@@ -118,8 +118,8 @@ def print_result(
     lines : iterable of str
         Sentences after the tables.
     notes : iterable of str
-        Lines that are not part of the result, such as its signature (a text that identifies the settings and inputs); they are
-        printed to standard error.
+        Lines that are not part of the result, such as its signature, which identifies settings and inputs. They are printed to
+        standard error.
     warnings : iterable of Finding or str
         Warnings, printed to standard error in both formats.
     """

@@ -63,10 +63,9 @@ def compute_split_half(scores: Floats, fit_ability: Callable[[Floats], Floats], 
     Returns
     -------
     SplitHalf
-        Mean and SD of Spearman's ρ between the two halves over `N_SPLITS` random splits with fixed seeds, and the mean
-        recall by k: the share of the top k agents of one half that are in the top k of the other. ρ refers to rankings by half of
-        the items; it is not corrected to the full number of items. Agents without an ability in one of the halves are left out of
-        ρ.
+        Means over `N_SPLITS` random splits with fixed seeds: Spearman's ρ between the two halves, with its SD, and the recall by
+        k, the share of the top k agents of one half that are in the top k of the other. ρ is not corrected to the full number of
+        items. Agents without an ability in one of the halves are left out of ρ.
 
     Raises
     ------

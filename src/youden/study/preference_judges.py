@@ -162,8 +162,8 @@ def _get_abilities(ranking: Mapping[str, RankingRow], agents: Sequence[str]) -> 
 def _index_answers(result: Verdicts) -> pd.Series[float]:
     """Return the answers of a run, with an index that identifies the same trial in other runs of these agents and items.
 
-    The levels of the index are the ids of the item and of both agents, and three numbers, which distinguish repeated trials of
-    the same two responses, and repeated responses of each agent. Trials without an answer are left out.
+    The index consists of the ids of the item and of both agents, and of three numbers, which distinguish repeated trials and
+    repeated responses. Trials without an answer are left out.
     """
     plan = result.plan
     trials = plan.trials

@@ -257,8 +257,8 @@ def replay(plan: Plan, recorded: RecordedAnswers) -> Verdicts:
 def estimate_row_abilities(result: Verdicts) -> Floats:
     """Estimate abilities by row scores: from the trials that show the response of an agent first.
 
-    The ability of an agent is the mean answer to its paired trials of this kind, minus the false-positive rate: the mean answer
-    to all independent trials, or 0 without any. Trials without an answer are left out.
+    The ability of an agent is the mean answer to its paired trials of this kind, minus the false-positive rate. This rate is the
+    mean answer to all independent trials, or 0 without any. Trials without an answer are left out.
 
     Parameters
     ----------

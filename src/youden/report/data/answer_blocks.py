@@ -176,8 +176,8 @@ def compare_repeats(code: TrialCodes) -> Repeats:
     Returns
     -------
     Repeats
-        Agreement of answers with the texts in the same order (retest) and in opposite orders, and a mask of the trials whose
-        two texts got at least one yes and one no, in any order.
+        Agreement of answers with the texts in the same order (retest) and in opposite orders. Also a mask of the trials whose
+        two texts got both a yes and a no, in any order.
 
     Notes
     -----

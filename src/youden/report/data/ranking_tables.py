@@ -149,8 +149,8 @@ def add_report_columns(
     Returns
     -------
     tuple of RankedAgent
-        The same agents, in the same order, with three more values, each None if unknown: the probability of being the best, the
-        rank by mean length of the responses (1 for the longest), and the bar of the interval in percent of the axis.
+        The same agents, in the same order. Three values are added, each None if unknown: the probability of being the best, the
+        rank by mean length (1 for the longest responses), and the bar of the interval in percent of the axis.
     """
     length_rank_by_agent = {} if pool is None else _rank_by_length(pool)
     p_best_by_agent = choice.p_best if choice else {}
