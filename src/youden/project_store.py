@@ -80,9 +80,9 @@ def find_moved_store(store: Path, run: Path) -> Path:
     Returns
     -------
     Path
-        `store` if its folder exists, or is not a folder `.youden`. A folder `.youden` that is missing was moved with the
-        project: the result is the file with the same name in the nearest folder `.youden` above `run`. Only files of the
-        current user count. If there is no such file, the result is `project_store()`.
+        `store` if its folder exists, or is not called `.youden`. If a folder `.youden` is missing, it was moved with the project.
+        The result is then the file with the same name in the nearest folder `.youden` above `run` that belongs to the current
+        user. If there is no such file, the result is `project_store()`.
     """
     is_project_store = store.parent.name == PROJECT
     if store.parent.is_dir() or not is_project_store:

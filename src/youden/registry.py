@@ -118,17 +118,18 @@ class Registry(Generic[T]):
             module, attribute = self._built_in[name].split(":")
             built_in: T = getattr(import_module(module), attribute)
             return built_in
-        for point in _list_entry_points(self.group).select(name=name):
-            try:
-                external: T = point.load()
-            except Exception as error:
-                raise ConfigError(
-                    f"The {self.kind} '{name}' of {point.value} cannot be loaded: {type(error).__name__}: {error} "
-                    f"({locate_exception(error)}). Fix or uninstall that package.",
-                    slug="plug-in",
-                ) from error
-            return external
-        raise self._make_unknown_name_error(name)
+        point = next(iter(_list_entry_points(self.group).select(name=name)), None)
+        if point is None:
+            raise self._make_unknown_name_error(name)
+        try:
+            external: T = point.load()
+        except Exception as error:
+            raise ConfigError(
+                f"The {self.kind} '{name}' of {point.value} cannot be loaded: {type(error).__name__}: {error} "
+                f"({locate_exception(error)}). Fix or uninstall that package.",
+                slug="plug-in",
+            ) from error
+        return external
 
     def check(self, name: str) -> None:
         """Check that a name is registered, without importing the object.

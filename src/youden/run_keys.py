@@ -381,8 +381,7 @@ def declared_keys() -> dict[str, DeclaredKey]:
 def _parse_declaration(hint: Any) -> DeclaredKey:
     """Parse the type hint of a config key, such as `Annotated[int | None, Ge(1), Key(...)]`.
 
-    The hint is an `Annotated` with exactly one `Key`. Limits may also be inside a union, as in `Annotated[Annotated[int, Ge(1)] |
-    None, Key(...)]`.
+    Limits may also be inside a union, as in `Annotated[Annotated[int, Ge(1)] | None, Key(...)]`.
 
     Returns the types of the key without None, its limits by name (`ge`, `gt`, `le`, `lt`), and its description, the `Key`.
     """

@@ -12,7 +12,7 @@ from narrowing import not_none
 from report_runs import with_values
 from small_pools import answer_with, make_pool
 from youden import make_plan
-from youden.cli.results import judges_tables
+from youden.cli.results import iter_judges_tables
 from youden.errors import ConfigError
 from youden.study.agreement import JudgesStudy
 from youden.study.judge_shift_text import describe_shifts
@@ -178,7 +178,7 @@ def test_three_agents_have_no_testable_shift_and_a_note() -> None:
     output = " ".join(study.summary)
     assert "Shifts of single agents between A and B cannot be tested: 3 agents" in output
     assert "shifts significantly" not in output
-    assert not any("nan" in cell for table in judges_tables(study) for row in table.rows for cell in row)
+    assert not any("nan" in cell for table in iter_judges_tables(study) for row in table.rows for cell in row)
 
 
 def test_families_given_as_options_apply_to_the_judges_of_the_study() -> None:

@@ -157,8 +157,7 @@ def _prepare_process() -> None:
     """Prepare the environment variables, the output streams and the reports of this process.
 
     Environment variables that the user has not set get their defaults. If a terminal cannot display a character, a similar one is
-    printed, and no error is raised. A file of the user may have the same name as a file that is part of youden, such as a judge
-    file, and is then used in its place (it shadows it). A message reports this.
+    printed. If a local file, such as a judge file, is used in place of a shipped file with the same name, a message reports it.
     """
     for name, value in DEFAULT_ENVIRONMENT.items():
         os.environ.setdefault(name, value)

@@ -115,9 +115,9 @@ def _make_table(results: tuple[CalibratedJudge, ...]) -> Table:
 def _format_measures(result: CalibratedJudge) -> dict[str, str]:
     """Format the error rates, biases, durations and costs of one calibrated judge, by the name of the measure.
 
-    Rates have 95% intervals. "J, misleading length" is Youden's J (TPR − FPR) on trials in which the lengths of the texts suggest
-    the wrong answer. "longer text first" is the yes rate if the longer text is read first, minus the yes rate if the shorter one
-    is. An open path is an inconsistency: the judge answers yes to the pairs (a, b) and (b, c), but no to (a, c).
+    "J, misleading length" is Youden's J (TPR − FPR) on trials in which the lengths of the texts suggest the wrong answer. "longer
+    text first" is the yes rate with the longer text first, minus that with the shorter text first. In an open path, the judge
+    answers yes to the pairs (a, b) and (b, c), but no to (a, c).
     """
     measures, costs = result.measures, result.bill
     values = {

@@ -47,7 +47,7 @@ NOT_USABLE = 2
 )
 @options.json
 def doctor_command(judge: str | None, trust: bool, as_json: bool) -> int:
-    """Check the installation and API keys, list payments, or test JUDGE.
+    """Check the installation, list payments, or test JUDGE.
 
     Without JUDGE, the command lists the extras (optional packages) with the commands that need them, and the judges with the
     state of their API keys. It states the age of the shipped prices, and warns if they are older than 180 days. It also states
@@ -234,9 +234,8 @@ def _installation_to_json(judges: Iterable[JudgeConfig], price_finding: Finding,
     price_finding : finding that states whether the shipped price table is too old; its fact "age_days" is the age in days
     price_source : description of the price table
 
-    Returns the version, the extras (optional dependencies) with their missing packages, and the prices. The key "keys" has one
-    entry per judge: `variable` is the environment variable of its API key, `set` whether the variable has a value, and `in`
-    where the value was found (None if there is none).
+    Returns the version, the extras (optional dependencies) with their missing packages, the prices, and the API keys by judge. A
+    key has an environment variable (`variable`), which may have a value (`set`), and the place where the value was found (`in`).
     """
     extras: Json = {name: {**extra._asdict(), "missing": list(extra.missing)} for name, extra in EXTRAS.items()}
 

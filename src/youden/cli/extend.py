@@ -15,7 +15,7 @@ import click
 
 from youden.cli import options, output, progress, run_options
 from youden.cli.options import Number, SuggestingGroup
-from youden.cli.results import judges_tables
+from youden.cli.results import iter_judges_tables
 from youden.errors import ConfigError
 from youden.project_store import usual_store
 from youden.text.printable import format_command, printable
@@ -330,24 +330,23 @@ def _describe_width(half_width: float, *, n_joined: int) -> str:
 
 
 def _print_agent_changes(extension: ExtensionFacts) -> None:
-    """Print a table of the agents whose displayed abilities an extension changed, the largest changes first.
+    """Print a table of the agents whose displayed abilities an extension of a run changed, the largest changes first.
 
-    An extension adds agents, items or calls to a judged run. The table has at most 10 agents; a note states how many other
-    abilities changed.
+    The table has at most `MAX_CHANGES` agents; a note states how many other abilities changed.
     """
-    from youden.report.data.ranking_tables import moved_table
+    from youden.report.data.ranking_tables import build_changes_table
 
     changes = [
         change for change in extension.agent_changes if format_decimal(change.before) != format_decimal(change.after)
     ]
 
     def get_size(change: AgentChange) -> float:
-        # an agent without an ability counts as average (0)
+        """Return how much the ability changed; an agent without an ability counts as average (0)."""
         return abs((change.after or 0) - (change.before or 0))
 
     changes.sort(key=get_size, reverse=True)
     if changes:
-        output.print_table(moved_table(changes[:MAX_CHANGES]))
+        output.print_table(build_changes_table(changes[:MAX_CHANGES]))
     if len(changes) > MAX_CHANGES:
         output.print_note(f"{len(changes) - MAX_CHANGES} smaller changes are not shown; see fit.json")
 
@@ -419,7 +418,7 @@ def rejudge_command(
     output.print_result(
         as_json,
         {**plan, "retest": comparison.retest, "summary": list(comparison.summary), "judges": study},
-        tables=judges_tables(comparison.study),
+        tables=iter_judges_tables(comparison.study),
         lines=(*comparison.study.summary, *comparison.summary),
         warnings=verdicts.warnings,
         notes=[f"{output.format_uncertain_costs(verdicts.warnings)}{locations}"],

@@ -159,10 +159,11 @@ def _print_planned_analyses(analyses: Sequence[GateAnalysis], baseline: str, *, 
     """Print which tests the command would make without --dry-run, one line per agent, to standard error.
 
     Each test is an interim analysis: one of several tests of the same agent, over which alpha (the probability of a wrong result)
-    is divided. The number and the significance level of each test are printed. With `as_json`, the analyses are also printed to
-    standard output.
+    is divided.
 
+    analyses : planned tests, with their numbers and significance levels
     baseline : agent with which the agents are compared
+    as_json : whether to print the analyses as JSON to standard output, too
     """
     if as_json:
         records: list[Json] = [asdict(analysis) for analysis in analyses]

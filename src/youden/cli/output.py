@@ -118,8 +118,8 @@ def print_result(
     lines : iterable of str
         Sentences after the tables.
     notes : iterable of str
-        Lines that are not part of the result, such as its signature (a text that identifies the settings and inputs); they are
-        printed to standard error.
+        Lines that are not part of the result, such as its signature, which identifies settings and inputs. They are printed to
+        standard error.
     warnings : iterable of Finding or str
         Warnings, printed to standard error in both formats.
     """
@@ -308,22 +308,25 @@ def _describe_cap(planned: PlannedRun, cost: Cost) -> list[str]:
     usd_left = planned.usd_left
     if usd_left is None:
         return []
-    cap = f"the cap of ${planned.config.max_cost:g} pays"
+    beginning = f"the cap of ${planned.config.max_cost:g} pays"
     if planned.paid.usd_under_cap:
-        cap = f"${format_decimal(usd_left, 4)} remain of the cap of ${planned.config.max_cost:g} for the run, and pay"
+        remaining = f"${format_decimal(usd_left, 4)}"
+        beginning = f"{remaining} remain of the cap of ${planned.config.max_cost:g} for the run, and pay"
+
     n_affordable = cost.count_affordable(usd_left)
-    if n_affordable is None:
-        is_used = planned.paid.usd_under_cap > 0 and cost.calls_left > 0
-        return [f"{cap} for all remaining calls"] if is_used else []
+    if n_affordable is None:  # the cap pays for all calls
+        is_partly_spent = planned.paid.usd_under_cap > 0 and cost.calls_left > 0
+        return [f"{beginning} for all remaining calls"] if is_partly_spent else []
     if n_affordable == 0:
-        return [f"{cap} for none of the {cost.calls_left:,} calls. To continue, set a higher cap (--max-cost)"]
+        return [f"{beginning} for none of the {cost.calls_left:,} calls. To continue, set a higher cap (--max-cost)"]
+
     will_have_answers = cost.stored + n_affordable > 0  # at the time when the run stops
     partial_fit_hint = ""
     if will_have_answers and planned.can_be_partial:
         command = format_command(["youden", "fit", str(planned.folder.path)])
         partial_fit_hint = f"; `{command}` ranks by the answers so far"
     return [
-        f"{cap} for about {n_affordable:,} of the {cost.calls_left:,} calls. The run then stops, "
+        f"{beginning} for about {n_affordable:,} of the {cost.calls_left:,} calls. The run then stops, "
         f"and the same command with a higher cap resumes it{partial_fit_hint}"
     ]
 
@@ -387,9 +390,9 @@ def _describe_coverage(plan: Plan) -> str:
 def _describe_precision(planned: PlannedRun, plan: Plan, cost: Cost, forecast: PrecisionForecast) -> list[str]:
     """Describe the expected precision of a plan, one sentence per element.
 
-    A judge gives either yes-or-no answers or log-probabilities. The last sentence compares the two: it states how many calls
-    would give the same precision if the judge gave the other kind of answer. This number follows from recorded runs of other
-    judges. It is therefore not stated if the forecast uses answers of this judge, or if no number can be forecast.
+    The last sentence states how many calls would give the same precision if the judge gave log-probabilities in place of
+    yes-or-no answers, or the reverse. This number follows from recorded runs of other judges, so it is left out if the forecast
+    uses answers of this judge. It is also left out if it cannot be forecast.
 
     planned : run with its judge
     plan : trials that will be judged
@@ -410,9 +413,9 @@ def _describe_precision(planned: PlannedRun, plan: Plan, cost: Cost, forecast: P
 def _format_percent_of_dense(plan: Plan) -> str:
     """Format the trials of a plan in percent of the calls of the dense design, and the number of its self-trials, if any.
 
-    The dense design compares all pairs of agents on all items. A self-trial compares two responses of one agent. A plan that
-    consists only of self-trials has no percentage, so the text "self-trials" is returned. If calls to the judge cost nothing,
-    independent trials do not count.
+    The dense design compares all pairs of agents on all items. A self-trial compares two responses of one agent. Independent
+    trials do not count if calls to the judge cost nothing. For a plan that consists only of self-trials, the text is
+    "self-trials".
     """
     from youden.protocol.pooled_trials import has_free_calls
     from youden.types import INDEPENDENT
@@ -467,9 +470,9 @@ def _print_labels(validation: Validation) -> None:
 
     For each label: the agreement, and the agents whose rank by label differs from their rank by ability.
     """
-    from youden.report.data.ranking_tables import labels_table
+    from youden.report.data.ranking_tables import build_labels_table
 
-    print_table(labels_table(validation))
+    print_table(build_labels_table(validation))
     for label in validation.labels:
         for sentence in label.summary:
             click.echo(printable(sentence))
@@ -494,9 +497,6 @@ def _print_short_summary(
 ) -> None:
     """Print a judged run in the short form: recommendation, ranking, a few warnings, next steps and report.
 
-    The line with the report also shows the version of youden and the digest of all settings and inputs, which are the first and
-    the last part of the run's signature.
-
     next_steps : what the user can do next; an empty string for nothing
     report : path of the HTML report
     changes : sentences about what an extension changed
@@ -515,6 +515,7 @@ def _print_short_summary(
     if summary.calibration is not None:
         print_note(summary.calibration)
 
+    # the signature begins with the version of youden, and ends with the digest of all settings and inputs
     version, *_, digest = summary.signature.split("|")
     prefix = f"{next_steps}; " if next_steps else ""
     print_note(f"{prefix}report: {report} ({version}, {digest})")

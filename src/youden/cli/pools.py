@@ -143,13 +143,8 @@ def _format_max_cost(cost: Cost) -> str:
 def _choose_store(overrides: run_options.Overrides, out: Path, *, makes_calls: bool) -> str:
     """Choose the store for the answers of the models that generate a pool, and return its path or URL.
 
-    The first of the following stores is used:
-
-    1. the store that the option --store names;
-    2. the store with which the pool in `out` was generated, if this pool exists;
-    3. a store in the folder `out`, if the folder has one already, or if no model is queried;
-    4. the store in the environment variable YOUDEN_STORE;
-    5. the store of the project in the current folder.
+    The option --store comes first, then the store of a generated pool in `out`, then the file `STORE_IN_POOL` in `out` (if it
+    exists, or if no model is queried), then the environment variable YOUDEN_STORE, then the store of the project.
 
     overrides : values of the options that are set, by config key
     out : folder of the pool
@@ -288,8 +283,8 @@ def import_command(
 def _print_imported_pool(imported: ImportedPool, out: Path, *, as_json: bool) -> None:
     """Print how files were read as a pool, the size of the pool, and the next command.
 
-    The JSON output has three keys on losses: "left_out" counts the unused rows and responses by reason, "dropped" is the number
-    of unused responses, and "unaligned" lists the items to which at least one agent did not respond.
+    In JSON, "left_out" counts unused rows and responses by reason, and "dropped" all unused responses. "unaligned" lists the
+    items to which some agent did not respond.
 
     out : folder of the new pool
     """

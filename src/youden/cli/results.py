@@ -163,7 +163,7 @@ def _print_comparison_of_judges(study: JudgesStudy, folders: Sequence[RunFolder]
         as_json,
         {"judges": result},
         answer=lines,
-        tables=judges_tables(study),
+        tables=iter_judges_tables(study),
         notes=[f"signature of {name}: {text}" for name, text in zip(study.runs, signatures, strict=True)],
     )
 
@@ -208,11 +208,11 @@ def _rank_by_mean(judge_spread: JudgeSpread, agent_ids: Iterable[str]) -> list[t
     return sorted(agents, key=lambda agent: -agent[1])
 
 
-def judges_tables(study: JudgesStudy) -> Iterator[Table]:
-    """Yield the tables of a comparison of two or more judges.
+def iter_judges_tables(study: JudgesStudy) -> Iterator[Table]:
+    """Yield the tables of a comparison of two or more judges: agreement, curl, largest differences, and shifts of agents.
 
-    The tables show the agreement of each pair of judges; the curl of each judge's scores (their distance from an additive model);
-    the largest differences; and, for each pair of judges that answered the same trials, the shifts of agents between the two.
+    Curl is the distance of a judge's scores from an additive model. There is one table of shifts for each pair of judges that
+    answered the same trials.
     """
     yield _make_agreement_table(study)
     yield _make_curl_table(study)
@@ -223,9 +223,9 @@ def judges_tables(study: JudgesStudy) -> Iterator[Table]:
 def _make_agreement_table(study: JudgesStudy) -> Table:
     """Tabulate for each pair of judges the correlations of their rankings and the agreement of their answers.
 
-    The correlations are between the runs of the two judges: of the rankings, of the abilities after a new fit to the shared data
-    ("refitted"), and of the difficulties of the items. The agreement is measured on what both judges answered, trials or ordered
-    pairs of agents; one column has their number. The column "same" has the fraction of equal answers.
+    The correlations are those of the rankings, of the abilities by a new fit to the shared data ("refitted"), and of the
+    difficulties of the items. The other columns concern what both judges answered, trials or ordered pairs of agents: their
+    number, the fraction of equal answers ("same"), and coefficients of agreement.
     """
     rows = []
     for pair in study.pairs:
@@ -243,18 +243,17 @@ def _make_agreement_table(study: JudgesStudy) -> Table:
 
 
 def _make_curl_table(study: JudgesStudy) -> Table:
-    """Tabulate the curl of each judge's scores, one row per judge and link function.
+    """Tabulate the curl of each judge's scores, one row per judge and link function (identity, probit or logit).
 
-    A link function (identity, probit or logit) transforms the scores. Scores are additive if each is the sum of an effect of the
-    agent and an effect of the item, and curl measures how far they are from that. The column "predictions" has the curl of the
-    scores, without transformation, that a fit of additive effects on the scale of the link predicts.
+    Curl measures how far the transformed scores are from a sum of an agent effect and an item effect. The column "predictions"
+    has the curl of the scores, without transformation, that an additive fit on the scale of the link predicts.
     """
     rows = []
     for judge, curl_by_link in study.curl.items():
         for link, curl in curl_by_link.items():
-            of_scores = f"{format_decimal(curl.data_median)} / {format_decimal(curl.data_p95)}"
-            of_predictions = f"{format_decimal(curl.predicted_median)} / {format_decimal(curl.predicted_p95)}"
-            rows.append([judge, link, of_scores, of_predictions])
+            curl_of_data = f"{format_decimal(curl.data_median)} / {format_decimal(curl.data_p95)}"
+            curl_of_predictions = f"{format_decimal(curl.predicted_median)} / {format_decimal(curl.predicted_p95)}"
+            rows.append([judge, link, curl_of_data, curl_of_predictions])
     return make_table("Curl, median / P95", ["judge", "link"], ["data", "predictions"], rows)
 
 
@@ -277,12 +276,13 @@ def _make_shifts_table(shifts: JudgeShifts) -> Table:
     tested_shifts = [shift for shift in shifts.agents if not isnan(shift.p_holm)]
     rows = []
     for index, shift in enumerate(tested_shifts):
-        if shift.significant or index < MAX_INSIGNIFICANT_SHIFTS:
-            if abs(shift.shift) > 1:  # a difference of two yes rates is at most 1
-                rows.append([shift.agent, "unknown", "too few agents for the curve", format_decimal(shift.p_holm)])
-                continue
-            interval = f"{format_signed_interval(shift.low, shift.high)} ({shifts.level:.0%})"
-            rows.append([shift.agent, f"{shift.shift:+.3f}", interval, format_decimal(shift.p_holm)])
+        if not shift.significant and index >= MAX_INSIGNIFICANT_SHIFTS:
+            continue
+        value = f"{shift.shift:+.3f}"
+        interval = f"{format_signed_interval(shift.low, shift.high)} ({shifts.level:.0%})"
+        if abs(shift.shift) > 1:  # no difference of two yes rates, so the curve is wrong
+            value, interval = "unknown", "too few agents for the curve"
+        rows.append([shift.agent, value, interval, format_decimal(shift.p_holm)])
     rows += [_make_family_row(family) for family in shifts.families]
 
     return make_table(
@@ -297,8 +297,8 @@ def _make_shifts_table(shifts: JudgeShifts) -> Table:
 def _make_family_row(family: FamilyShift) -> list[str]:
     """Format the shift of a model family as a row of the table of shifts: name, shift, interval and p-value.
 
-    The name is followed by the number of agents and the judges of the family. A remark is added if the shift may be explained by
-    a nonlinear relation between the judges. With too few agents, a nonlinear relation cannot be tested, and no remark is added.
+    The name is followed by the number of agents and the judges of the family, and by a remark if a nonlinear relation between the
+    judges may explain the shift.
     """
     description = str(family.n_agents)
     if family.judges:

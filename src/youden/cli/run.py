@@ -103,9 +103,8 @@ def plan_command(
 def _plan_to_json(planned: PlannedRun, forecast: PrecisionForecast | None) -> dict[str, Json]:
     """Convert a planned run to JSON: its design, its cost, the coverage of the pool, and the expected precision.
 
-    The coverage contains the numbers of compared pairs of agents, and the fraction of responses that get scores. A judge gives
-    either yes-or-no answers or log-probabilities. "other_decision" has the number of calls that would give the same precision if
-    this judge gave log-probabilities in place of yes-or-no answers, or the reverse.
+    "coverage" has the numbers of compared pairs of agents, and the fraction of responses that get scores. "other_decision" has
+    the number of calls for the same precision if this judge gave log-probabilities in place of yes-or-no answers, or the reverse.
 
     forecast : expected half-widths of the intervals; None if they cannot be forecast
     """

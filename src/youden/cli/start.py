@@ -296,8 +296,10 @@ def _print_new_config(first_config: FirstConfig) -> None:
     if first_config.imported is not None:
         written = f"{first_config.pool_path.as_posix()} and {written}"
     click.echo(printable(f"wrote {written}: {_describe_planned_run(first_config)}"))
-    if first_config.imported is None and (note := describe_empty_responses(first_config.pool.n_empty_by_agent)):
-        click.echo(note)
+    if first_config.imported is None:
+        note = describe_empty_responses(first_config.pool.n_empty_by_agent)
+        if note:
+            click.echo(note)
 
     for finding in first_config.findings:
         output.print_note(f"warning: {finding.message} {finding.remedy} [{finding.slug}]")
@@ -318,10 +320,7 @@ def _describe_planned_run(first_config: FirstConfig) -> str:
 
 
 def _print_merge(first_config: FirstConfig, merge: MergedPool, columns: Mapping[str, str]) -> None:
-    """Print how the pool of an existing config differs from its new source, and the next command.
-
-    The differences are the additions, the responses and prompts that were changed in the source, and the agents, items and
-    responses that the source no longer contains.
+    """Print what was added to the pool of an existing config, what was changed or removed in its source, and the next command.
 
     columns : column by role, as named by the user, which the command for a separate run repeats
     """
@@ -339,7 +338,9 @@ def _print_merge(first_config: FirstConfig, merge: MergedPool, columns: Mapping[
     lines.append(f"next: {command}{suffix}")
     if merge.changed and first_config.run:
         new_config = f"{first_config.file.stem}-new.yaml"
-        column_options = [word for role, name in columns.items() for word in ("--column", f"{role}={name}")]
+        column_options: list[str] = []
+        for role, name in columns.items():
+            column_options += ["--column", f"{role}={name}"]
         command_for_new_run = format_command(
             ["youden", "init", str(first_config.source), *column_options, "--out", new_config]
         )
@@ -366,12 +367,10 @@ def _list_names(names: Sequence[str]) -> str:
 def _find_next_command(first_config: FirstConfig) -> tuple[str, str]:
     """Find the command that the user should run after `youden init` has updated the pool of an existing config.
 
-    - If the config has no judged run, the command runs the config.
-    - If the pool of a judged run has new agents, items or responses, the command extends the run by the first of these kinds.
-    - If the pool has nothing new, the command writes the report of the run.
+    The command runs the config if it has no judged run. It extends a judged run by new agents, items or responses (the first of
+    these that exist). If nothing is new, it writes the report of the run.
 
-    Returns the command and a remark: the number of calls of an extension and their cost, or the reason why it is not possible.
-    The remark on another command is empty.
+    Returns the command and, for an extension, a remark: its number of calls and cost, or why it is not possible.
     """
     merge, run = first_config.merge, first_config.run
     if run is None:

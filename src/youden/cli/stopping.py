@@ -42,9 +42,9 @@ class SignalInterrupt(KeyboardInterrupt):
 def raise_on_signals(format_message: Callable[[int], str]) -> Iterator[None]:
     """Raise `SignalInterrupt` on SIGTERM and SIGHUP within the `with` block; end the process at the second signal.
 
-    The main thread handles the first signal. The thread of `_run_exit_thread` handles the second one: it ends the process even if
-    the main thread is blocked. Signals that are ignored, as under nohup, stay ignored. Outside the main thread, nothing is
-    changed, because Python sets signal handlers only in the main thread.
+    A separate thread handles the second signal, so that the process ends even if the main thread is blocked. Signals that are
+    ignored, as under nohup, stay ignored. Outside the main thread, nothing is changed, because Python sets signal handlers only
+    in the main thread.
 
     Parameters
     ----------

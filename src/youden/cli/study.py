@@ -101,10 +101,8 @@ def _read_partner_share(folder: RunFolder, scores: ScoreKind) -> float:
 def _make_curl_tables(study: LinksStudy, name: str) -> Iterator[Table]:
     """Yield a table of the curl on each link function, and a table of the differences between link functions.
 
-    The scores s are transformed by a link function. The curl of two agents i, l and two items j, k (a rectangle) is
-    |s_ij − s_ik − s_lj + s_lk|, which is 0 if the transformed scores are additive. The first table also has R², the share of
-    their variance that the additive fit explains. The second table is left out if the study has no bootstrap resamples of agents
-    and items.
+    Curl, the deviation of transformed scores from additivity, is |s_ij − s_ik − s_lj + s_lk| for agents i, l on items j, k. R² is
+    the share of the variance that the additive fit explains. The second table is left out without bootstrap resamples.
 
     name : name of the run, for the title of the first table
     """

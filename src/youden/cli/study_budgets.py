@@ -186,9 +186,9 @@ def baselines_command(
 def _make_baselines_table(study: BaselinesStudy, name: str) -> Table:
     """Tabulate the accuracy of each model, as means over seeds with standard deviations.
 
-    The columns are the prediction error (RMSE) on held-out cells (agent–item pairs), this error minus the error of the model
-    clipped-linear, the standard errors of this difference over items and over seeds, the rank correlations ρ and τ, and the AUC,
-    which measures how well the ranking separates two groups of agents.
+    The accuracy is the prediction error (RMSE) on held-out cells (agent–item pairs), the rank correlations ρ and τ, and the AUC
+    of the ranking for two groups of agents. The difference of the RMSE from that of the model clipped-linear has two standard
+    errors: over items, and over seeds.
 
     name : name of the run, for the title
     """
@@ -300,9 +300,8 @@ def budget_command(
 def _make_budget_table(study: BudgetStudy, name: str) -> Table:
     """Tabulate cost and accuracy of each design at each budget.
 
-    The last row, "half items", compares two dense rankings, each from a random half of the items. The row has their correlation
-    (ρ) and their recall; its columns of cost and precision are blank. This correlation is a ceiling for the other rows: if the
-    ranking of a plan has a larger correlation with the dense ranking, it only reproduces the noise of these items.
+    The last row, "half items", has the correlation (ρ) and the recall of two dense rankings, each from a random half of the
+    items. This correlation is a ceiling for the other rows: a ranking with a larger one only reproduces the noise of these items.
 
     name : name of the run, for the title
     """
@@ -410,9 +409,9 @@ def _make_sparsity_part(study: SparsityStudy, name: str, lines: tuple[str, ...],
 def _make_sparsity_table(study: SparsityStudy, name: str) -> Table:
     """Tabulate the cost and accuracy of each regime, with the dense regime in the first row.
 
-    In the dense regime, all training cells (agent, item) are observed. Four columns state the cost of a regime: the percentage of
-    all cells that are observed, the percentage of the training cells that are observed, the number of calls, and
-    "unordered", the number of calls if each pair is compared in only one of the two orders.
+    A regime is a design with a number of observed cells (agent–item pairs); in the dense regime, all training cells are observed.
+    The cost is the percentage of observed cells, the number of calls, and "unordered", the number of calls if each pair is
+    compared in only one order.
 
     name : name of the run, for the title
     """

@@ -135,17 +135,17 @@ class FirstConfig(NamedTuple):
 def _import_if_needed(
     source: Path, pool_path: Path, *, columns: Mapping[str, str], known_pool: Pool | None = None
 ) -> ImportedPool | None:
-    """Import the files at `source` as a pool. Return None if they can be read as a pool without an import, or do not exist.
+    """Import files as a pool, unless they can be read as a pool without an import; then return None.
 
-    The files may have the format of another tool, such as logs of Inspect, or be tables. A table with the columns of a pool is
-    imported if the user named its columns, or if it has blank texts, which the importer treats as missing responses.
+    The files may be tables, or have the format of another tool, such as logs of Inspect. See `_needs_table_import` for tables
+    that already have the columns of a pool.
 
     source : file or folder that the user named
     pool_path : path at which the pool will be written, for messages
     columns : field of the pool → name of the table's column, for the columns that the user named; may be empty
     known_pool : pool that was imported from the same source before; its items keep their ids
 
-    Raises ImportFormatError or PoolError if the files cannot be read, or if the pool cannot be ranked.
+    Raises ImportFormatError or PoolError if the files do not exist, cannot be read, or give a pool that cannot be ranked.
     """
     has_named_columns = bool(columns)
     format_name = _recognize_tool_format(source, has_named_columns=has_named_columns)
@@ -182,8 +182,8 @@ def _recognize_tool_format(source: Path, *, has_named_columns: bool) -> str | No
 def _needs_table_import(source: Path, *, has_named_columns: bool) -> bool:
     """Return whether the importer of tables has to read a file or folder.
 
-    A folder is imported if it is not the folder of a pool. A file is imported in three cases: the user named its columns, it
-    cannot be read as a pool, or it has blank texts. A path that does not exist is not imported.
+    It reads a folder that is not a pool. It reads a file if the user named its columns, if it is not a pool, or if it has blank
+    texts.
 
     has_named_columns : whether the user named columns
     """
@@ -226,9 +226,6 @@ def _check_can_be_ranked(imported: ImportedPool, source: Path, pool_path: Path, 
 
 def _suggest_more_agents(imported: ImportedPool, source: Path, pool_path: Path, format_name: str) -> str:
     """Suggest how to add agents to an imported pool that has too few of them for a ranking.
-
-    The suggestion depends on what identifies an agent in the source: its file, its column in a table with one column per
-    agent, or a value in the column of the agents.
 
     imported : the pool, with a description of the columns that were used
     source : file or folder that was imported

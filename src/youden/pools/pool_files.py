@@ -58,8 +58,8 @@ def find_pool(start: Path) -> Path:
 def _list_pools_or_tables(folder: Path) -> list[Path]:
     """List the pools in a folder or, if there are none, its tables, which can be imported.
 
-    A pool is the folder itself or a visible subfolder with a responses.jsonl, or a CSV or Parquet file in the folder that has
-    the columns of a pool. The folder comes first, then its subfolders and tables, each in alphabetical order.
+    A pool is a folder with a responses.jsonl (the folder itself, or a visible subfolder), or a CSV or Parquet file with the
+    columns of a pool. The folder comes first, then its subfolders and tables, each in alphabetical order.
     """
     entries = sorted(folder.iterdir())
     subfolders = [path for path in entries if path.is_dir() and not path.name.startswith(".")]

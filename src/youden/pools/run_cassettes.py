@@ -198,8 +198,8 @@ def _read_pool_entries(folder: Path, redacted: bool) -> Entries:
     """Read the requests of a generated pool, and their answers in its store.
 
     folder : folder of the pool
-    redacted : whether the cassette should have hashes in place of texts, which is an error here: the texts are the responses of
-        the pool, and a replay must restore them
+    redacted : whether to replace texts by hashes; must be False, because a replay restores the responses of the pool from the
+        texts
 
     Returns the settings of the judges, an empty tuple because a pool has none, and the entries of the cassette by request hash.
     An entry is None if the request has no outcome. Raises: ConfigError [cassette-redact] if `redacted` is True.
@@ -258,8 +258,7 @@ def _read_run_entries(path: Path, redacted: bool) -> Entries:
 def _read_judged_run(folder: RunFolder) -> _JudgedRun:
     """Read what a cassette of a run is made from: the plan, the judges that make calls, and the location of the store.
 
-    A judge that replays stored answers makes no calls itself; the judge that it replays takes its place. A jury is replaced by
-    its members.
+    A judge that replays stored answers is replaced by the judge that gave them, and a jury by its members.
 
     Raises ConfigError [cassette-source] if there is no run, and [cassette-no-calls] if no judge makes calls.
     """

@@ -354,14 +354,11 @@ def _describe_common_recommendation(names: Sequence[str], recommendations: Seque
 
 
 def _describe_shared_agents(recommendations: Sequence[Recommendation]) -> str:
-    """Describe in one sentence which agents all runs recommend, or list as candidates.
-
-    A run either recommends agents, or lists candidates, which are the agents that may be the best.
+    """Describe in one sentence whether all runs recommend the same agents, or list the same candidates (possibly best agents).
 
     recommendations : recommendation of each run; each of them names at least one agent
 
-    Returns a sentence that states whether the runs agree, with the first three of the shared agents in the order of
-    the first run. The runs agree if all of them recommend the same agents, or all of them list the same candidates.
+    Returns a sentence with at most three of the shared agents, in the order of the first run.
     """
     agent_sets = [set(recommendation.agents) for recommendation in recommendations]
     in_every_run = set.intersection(*agent_sets)

@@ -152,13 +152,9 @@ def study_baselines(
     chosen_cells = [_choose_cells(recorded, fold.split.train, c=c, seed=seed) for seed, fold in enumerate(folds)]
 
     def compute_measures(make_model: Callable[[], Baseline], seed: int) -> list[float]:
-        """Fit a model to the training cells that were chosen at one seed, and measure how well it predicts the held-out cells.
+        """Fit a model to the chosen training cells of one seed, and measure how well it predicts the held-out cells.
 
-        `folds` has the scores of the training and the held-out cells at each seed, `chosen_cells` has a mask of the chosen ones,
-        and `groups` has the agents for the AUC.
-
-        Returns one list: RMSE, ρ, τ and AUC; then the sum of squared errors on each item; then the number of squared errors on
-        each item.
+        Returns the RMSE, ρ, τ and the AUC; then, for each item, the sum of the squared errors; then, for each item, their number.
         """
         fold, is_chosen = folds[seed], chosen_cells[seed]
         model = make_model()
@@ -185,15 +181,16 @@ def _summarize_models(tables: Mapping[str, Floats]) -> tuple[BaselineRow, ...]:
     """Summarize the prediction errors of models over seeds, and compare each model with the first one.
 
     tables : results by name of the model, float arrays (n_seeds, 4 + 2 · n_items). The columns are the RMSE, Spearman's ρ,
-        Kendall's τ and the AUC; then the sum of squared errors of each item; then the number of squared errors of each item.
+        Kendall's τ and the AUC; the sum of squared errors of each item; and the number of squared errors of each item.
 
     Returns one row per model. The significance of a difference in RMSE is corrected for the number of comparisons
     (Bonferroni).
     """
-    # split the columns into measures, sums of squared errors and their numbers, (n_seeds, n_models, n_columns) each
-    results = np.stack(list(tables.values()), axis=1)
-    measures, errors_by_item = np.split(results, [4], axis=2)
-    error_sums, error_counts = np.split(errors_by_item, 2, axis=2)
+    results = np.stack(list(tables.values()), axis=1)  # (n_seeds, n_models, 4 + 2 · n_items)
+    n_items = (results.shape[2] - 4) // 2
+    measures = results[:, :, :4]
+    error_sums = results[:, :, 4 : 4 + n_items]
+    error_counts = results[:, :, 4 + n_items :]
     item_std_errors = _compute_item_std_error(
         np.ascontiguousarray(error_sums), np.ascontiguousarray(error_counts)
     ).tolist()
@@ -213,11 +210,11 @@ def _summarize_models(tables: Mapping[str, Floats]) -> tuple[BaselineRow, ...]:
     return tuple(rows)
 
 
-def _choose_cells(recorded: RecordedAnswers, train: Bools, *, c: float, seed: int) -> Bools:
+def _choose_cells(recorded: RecordedAnswers, training_cells: Bools, *, c: float, seed: int) -> Bools:
     """Choose training cells at random by the n log n design; a cell is a combination of an agent and an item.
 
     recorded : recorded answers, with the ids of the agents and items
-    train : bool array (n_agents, n_items), the training cells
+    training_cells : bool array (n_agents, n_items)
     c : constant of the design; a larger one gives more cells
     seed : seed of the random choice
 
@@ -226,7 +223,7 @@ def _choose_cells(recorded: RecordedAnswers, train: Bools, *, c: float, seed: in
     """
     design = NLogN(c=c)
     try:
-        return design.choose(train, stream("trials", seed))
+        return design.choose(training_cells, stream("trials", seed))
     except StarvedError as error:
         agents_or_items = recorded.pool.agents if error.side == "agent" else recorded.pool.items
         agent_or_item = agents_or_items[error.position]
@@ -234,14 +231,14 @@ def _choose_cells(recorded: RecordedAnswers, train: Bools, *, c: float, seed: in
 
 
 def _compute_item_std_error(squares: Floats, counts: Floats) -> Floats:
-    """Estimate the standard errors of differences in RMSE that are due to the choice of the items, by a bootstrap of the items.
+    """Estimate by a bootstrap how much differences in RMSE between models depend on the choice of the items.
 
     A difference is the mean RMSE of a model over seeds minus the mean RMSE of the first model.
 
     squares : float array (n_seeds, n_models, n_items), sums of the squared errors of held-out cells
     counts : float array (n_seeds, n_models, n_items), numbers of these cells
 
-    Returns a float array (n_models,), 0 for the first model.
+    Returns the standard errors of the differences, float array (n_models,), 0 for the first model.
     """
     # how often each resample contains each item, (n_resamples, n_items)
     n_items = counts.shape[2]
@@ -327,10 +324,9 @@ def describe_baselines(study: BaselinesStudy) -> tuple[str, ...]:
 def _explain_differences(n_seeds: int) -> str:
     """Explain the numbers in parentheses after the name of an estimator: a difference in RMSE and its standard error.
 
-    With several holdouts, the text also states the test. The variances over items and over holdouts are added, and the
-    difference is compared with the square root of the sum, at a level that is corrected for the number of models.
+    With several holdouts, the text also states when a difference is significant. One holdout allows no conclusion about others.
 
-    n_seeds : number of random holdouts; a single holdout allows no conclusion about other holdouts
+    n_seeds : number of random holdouts
     """
     explanation = (
         "In parentheses: the RMSE minus the RMSE of clipped-linear, and the standard error of this difference over items of "

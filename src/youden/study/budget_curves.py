@@ -63,10 +63,9 @@ def compute_split_half(scores: Floats, fit_ability: Callable[[Floats], Floats], 
     Returns
     -------
     SplitHalf
-        Mean and SD of Spearman's ρ between the two halves over `N_SPLITS` random splits with fixed seeds, and the mean
-        recall by k: the share of the top k agents of one half that are in the top k of the other. ρ refers to rankings by half of
-        the items; it is not corrected to the full number of items. Agents without an ability in one of the halves are left out of
-        ρ.
+        Means over `N_SPLITS` random splits with fixed seeds: Spearman's ρ between the two halves, with its SD, and the recall by
+        k, the share of the top k agents of one half that are in the top k of the other. ρ is not corrected to the full number of
+        items. Agents without an ability in one of the halves are left out of ρ.
 
     Raises
     ------
@@ -495,14 +494,12 @@ def _measure_ranking(plan: Plan, estimate: Estimate, dense_ability: Floats) -> _
     plan : plan with the trials of all rounds
     estimate : abilities estimated from the trials of the plan, with their intervals
     dense_ability : float array (n_agents,), abilities estimated from the dense run
-
-    Returns the measures. One of them, the regret, is the largest dense ability minus the dense ability of the agent that the plan
-    ranks first.
     """
     n_paired = int((plan.trial_type == PAIRED).sum())
     trials_per_agent = 2 * n_paired / plan.n_agents  # a trial has two agents
     coverage, half_width = _measure_intervals(estimate, dense_ability)
 
+    # dense ability of the best agent, minus that of the agent that the plan ranks first
     ranked_first = np.nanargmax(estimate.ability)
     regret = float(np.nanmax(dense_ability) - dense_ability[ranked_first])
 
@@ -521,14 +518,13 @@ def _measure_ranking(plan: Plan, estimate: Estimate, dense_ability: Floats) -> _
 def _measure_intervals(estimate: Estimate, dense_ability: Floats) -> tuple[float, float]:
     """Compute the coverage and the mean half-width of the confidence intervals of a plan's abilities.
 
-    An interval covers an agent if it contains the agent's dense ability, which is estimated from the answers to all trials. The
-    mean ability of all agents is arbitrary, so it is subtracted from the intervals and from the dense abilities first.
+    Coverage is the fraction of the intervals that contain the agent's dense ability, which is estimated from the answers to all
+    trials. The mean ability is arbitrary, so it is subtracted first.
 
     estimate : abilities by the trials of the plan, with their intervals
     dense_ability : float array (n_agents,)
 
-    Returns the fraction of the intervals that cover their agent, and the mean half-width of the intervals. Both are NaN
-    if no agent has an interval.
+    Returns the coverage and the mean half-width; both are NaN if no agent has an interval.
     """
     mean = np.nanmean(estimate.ability)
     centred_low = estimate.low - mean

@@ -154,14 +154,19 @@ def recommend(study: BudgetStudy, goal: Goal) -> BudgetRecommendation:
             f"No design that was studied has the measure of the goal '{goal}'. Set a goal in rho.", slug="goal-invalid"
         )
 
-    merits = [_get_merit(row, goal) for _, row in candidates]
-    best = candidates[merits.index(max(merits))]
+    def get_merit(candidate: tuple[str, BudgetRow]) -> float:
+        _, row = candidate
+        return _get_merit(row, goal)
 
+    def get_calls(candidate: tuple[str, BudgetRow]) -> float:
+        _, row = candidate
+        return row.calls or 0.0
+
+    best = max(candidates, key=get_merit)
     sufficient = [(design, row) for design, row in candidates if goal.is_met(row)]
     if not sufficient:
         return BudgetRecommendation(None, None, best)
-    calls = [row.calls or 0.0 for _, row in sufficient]
-    cheapest_design, cheapest_row = sufficient[calls.index(min(calls))]
+    cheapest_design, cheapest_row = min(sufficient, key=get_calls)
     return BudgetRecommendation(cheapest_design, cheapest_row, best)
 
 
@@ -208,9 +213,8 @@ def _describe_recommendation(study: BudgetStudy, goal: Goal) -> str:
 def _describe_recall(study: BudgetStudy, goal: Goal) -> Iterator[str]:
     """Yield sentences on how many of the best agents the recommended design finds, and on its mean regret.
 
-    If no design meets the goal, the closest design is described. The recall is the share of the k best agents that are among the
-    first k of the ranking. Its ceiling is the share that two dense rankings have in common, each by one half of the items. The
-    regret is the ability of the best agent minus the ability of the agent that is ranked first.
+    If no design meets the goal, the design that comes closest is described. Recall is the share of the k best agents that are in
+    the top k of a ranking. Regret is the ability of the best agent minus the ability of the agent that ranks first.
     """
     recommendation = recommend(study, goal)
     _, closest_row = recommendation.best
@@ -236,11 +240,10 @@ def _format_row(design: str | None, row: BudgetRow, goal: Goal) -> str:
 
 
 def _describe_limits(study: BudgetStudy) -> Iterator[str]:
-    """Yield sentences on the limits of the conclusions of a study.
+    """Yield sentences on conclusions that the results of a study do not support.
 
-    Limits are a poor fit of the additive model, designs with few blocks or inaccurate intervals, few seeds, and designs that
-    differ in the number of independent trials. Half of the gain of the cyclic design over cell designs is due to its small number
-    of independent trials.
+    They concern a poor fit of the additive model, unreliable designs, a small number of seeds, and comparisons of designs with
+    different numbers of independent trials.
     """
     if study.r2 < MIN_R2:
         yield (
@@ -262,8 +265,8 @@ def _describe_limits(study: BudgetStudy) -> Iterator[str]:
 def _describe_row_limits(study: BudgetStudy, row: BudgetRow, label: str) -> Iterator[str]:
     """Yield a sentence for each reason not to rely on a design at one budget.
 
-    There are three reasons: the design cannot be planned; it has few blocks; or its intervals contain the abilities of the dense
-    run (the run with all answers) too rarely or too often. The third reason is checked only if there are enough seeds.
+    The design cannot be planned, has few blocks, or has intervals that cover the abilities of the dense run (the run with all
+    answers) too rarely or too often. Coverage is checked only if the study has enough seeds.
 
     row : results of the design at this budget
     label : design and budget, for display

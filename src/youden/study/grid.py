@@ -144,8 +144,7 @@ class Fold:
     def evaluate(self, model: Baseline, scores: Scores | Floats, groups: Contrast | None) -> list[float]:
         """Fit a model to scores of training cells, and measure how well it predicts.
 
-        The predictions of the model are compared with the held-out scores. Its abilities are compared with the dense abilities,
-        which are fitted to all training scores of the dense plan (every pair of agents is compared on every item).
+        The predictions are compared with the held-out scores, and the abilities with those of a fit to all training scores.
 
         Parameters
         ----------

@@ -13,11 +13,9 @@ MAX_NAMED = 6
 
 
 def describe_shifts(shifts: JudgeShifts) -> Iterator[str]:
-    """Describe the differences between two judges in sentences.
+    """Describe the differences between two judges: their rankings, shifts of agents, and preferences for their own families.
 
-    The sentences state how well the rankings agree, which agents have a shift, and whether a judge prefers agents of its
-    model family. The shift of an agent is its yes rate by the second judge minus the yes rate that is predicted from the first
-    judge's answers.
+    The shift of an agent is its yes rate by the second judge minus the yes rate that is predicted from the first judge's answers.
 
     Yields texts of one or more sentences.
     """
@@ -45,14 +43,15 @@ def describe_shifts(shifts: JudgeShifts) -> Iterator[str]:
 def _describe_rankings(
     shifts: JudgeShifts, predicted: RankAgreement, rho_of_second: float, rho_of_first: float
 ) -> Iterator[str]:
-    """Yield texts on how well the rankings of two judges agree, compared with the first judge's agreement with itself.
+    """Yield texts on how well the rankings of two judges agree.
 
-    Each ρ is Spearman's correlation of a ranking with the ranking by all answers of the first judge.
+    Each ρ is Spearman's correlation with the reference, the ranking by all answers of the first judge. The shared trials are
+    those that both judges answered.
 
     shifts : differences of the second judge from the first
-    predicted : predicted ρ of the ranking by the second judge if it answered all trials of the first judge
-    rho_of_second : ρ of the ranking by the second judge's answers to the trials that both judges answered
-    rho_of_first : ρ of the ranking by the first judge's answers to the same trials
+    predicted : ρ to expect of the second judge if it answered all trials of the first judge
+    rho_of_second : ρ of the second judge's ranking by the shared trials
+    rho_of_first : ρ of the first judge's ranking by the shared trials
     """
     first, second = shifts.first_judge, shifts.second_judge
     observed = (
@@ -125,14 +124,13 @@ def _describe_self_preference(judge: str, shifts: JudgeShifts) -> str:
 
 
 def _describe_preference(judge: str, family: FamilyShift, shifts: JudgeShifts) -> str:
-    """Describe whether a judge prefers its own family, or why this cannot be decided.
+    """Describe whether a judge favours agents of its own model family, or why the data cannot show it.
 
-    A curve predicts the second judge's yes rate of each agent from the first judge's answers. The shift of a family is the
-    mean distance of its agents from this curve. If the family or the set of all other agents is small, the shift is not tested,
-    because the shifts of single agents could then be mistaken for a preference.
+    A curve predicts an agent's yes rate by the second judge from the first judge's answers. The shift of a family is the mean
+    distance of its agents from this curve.
 
     judge : name of the judge
-    family : shift of the family of this judge, to which the other judge does not belong
+    family : family of this judge, but not of the other judge, with its shift
     shifts : differences of the second judge from the first
     """
     shift_text = _format_family_shift(family, shifts)
@@ -176,12 +174,11 @@ def _has_too_few_agents(family: FamilyShift, shifts: JudgeShifts) -> bool:
 
 
 def _explain_confounding(family: FamilyShift, shifts: JudgeShifts) -> tuple[str, str]:
-    """Explain why the shift of a family may be due to a nonlinear relation between the judges instead of a preference.
+    """Explain why the shift of a family may have another cause than a preference of a judge, and what to do.
 
-    If all agents of the family are equally strong, the judges may differ only in how often they answer yes at this strength. The
-    other reason is that the abilities are imprecise.
+    The reason is that the agents of the family have similar ranks or, otherwise, that the abilities are imprecise.
 
-    family : shift of the family, which cannot be distinguished from the effect of a nonlinear relation
+    family : family with its shift
     shifts : differences of the second judge from the first
 
     Returns the reason, as part of a sentence, and a sentence with the remedy.

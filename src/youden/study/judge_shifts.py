@@ -187,9 +187,8 @@ class JudgeShifts:
 def _list_agent_shifts(aligned: AlignedRuns, differences: JudgeShift) -> tuple[AgentShift, ...]:
     """List the shift of each agent under the second judge, the smallest p-value first.
 
-    A curve, fitted to all agents, predicts the yes rate of an agent by the second judge from its ability under the first judge.
-    The shift of the agent is its yes rate minus this prediction. P-values of shifts are corrected for the number of agents by
-    the method of Holm (`p_holm`).
+    A curve predicts the yes rate of an agent by the second judge from its ability under the first judge. The shift is the yes
+    rate minus this prediction.
 
     aligned : runs of the judges, with the ids of the agents
     differences : differences of the second judge from the first one
@@ -213,18 +212,18 @@ def _list_agent_shifts(aligned: AlignedRuns, differences: JudgeShift) -> tuple[A
 
 
 def _compute_family_shifts(
-    aligned: AlignedRuns, shift: JudgeShift, judge_families: dict[str, str | None], rng: np.random.Generator
+    aligned: AlignedRuns, differences: JudgeShift, judge_families: dict[str, str | None], rng: np.random.Generator
 ) -> tuple[FamilyShift, ...]:
     """Compute the shift of each model family of agents relative to all other agents, with p-values adjusted by Holm.
 
     A family that contains all agents is left out.
 
     aligned : runs of the judges, with the family of each agent
-    shift : differences of the second judge from the first one
+    differences : differences of the second judge from the first one
     judge_families : family of each judge, by its name; None if it is unknown
     rng : random numbers for permutations of the agents
     """
-    names = [aligned.families[agent] for agent in shift.agents]
+    names = [aligned.families[agent] for agent in differences.agents]
     family_keys = [_normalize_family_name(name) for name in names]  # None for an agent without a family
     distinct_keys = {key for key in family_keys if key}
     confidence_level = _choose_level(distinct_keys, judge_families)
@@ -235,7 +234,7 @@ def _compute_family_shifts(
         if not is_member.all():
             name = str(names[family_keys.index(key)])
             family_shift = _compute_family_shift(
-                name, shift, is_member, judge_families, rng=rng, level=confidence_level
+                name, differences, is_member, judge_families, rng=rng, level=confidence_level
             )
             family_shifts.append(family_shift)
     return _adjust_p_values(family_shifts)
@@ -264,41 +263,45 @@ def _choose_level(family_keys: set[str], judge_families: dict[str, str | None]) 
 
 def _compute_family_shift(
     name: str,
-    shift: JudgeShift,
+    differences: JudgeShift,
     is_member: Bools,
     judge_families: dict[str, str | None],
     *,
     rng: np.random.Generator,
     level: float,
 ) -> FamilyShift:
-    """Compute the shift of one family, and whether a nonlinear relation between the judges may explain it.
+    """Compute the shift of a family of agents under the second judge, and which judges favour the family.
 
-    A shift is the mean difference of the family's yes rates from a curve that predicts them from the first judge. If the
-    agents of the family have similar abilities, an error in the shape of the curve cannot be distinguished from a shift.
+    A curve predicts yes rates by the second judge from abilities under the first judge. The shift is the mean distance of the
+    family from this curve. An error of the curve can also cause a shift, above all if the family's abilities are similar.
 
+    name : name of the family
+    differences : differences of the second judge from the first one
     is_member : bool array (n_agents,), agents of the family
     judge_families : model family of each judge, None if unknown
+    rng : random numbers for permutations of the agents
     level : confidence level of the interval
     """
     n_members, n_others = int(is_member.sum()), int((~is_member).sum())
-    share_first = _compute_curve_share(shift.effect_a, is_member, shift.reliability_a)
-    share_second = _compute_curve_share(shift.effect_b, is_member, shift.reliability_b)
+    share_first = _compute_curve_share(differences.effect_a, is_member, differences.reliability_a)
+    share_second = _compute_curve_share(differences.effect_b, is_member, differences.reliability_b)
     is_clustered_first = share_first > MAX_CURVE_SHARE_FIRST
     is_clustered_second_only = share_second > MAX_CURVE_SHARE_SECOND and not is_clustered_first
     is_clustered = is_clustered_first or is_clustered_second_only
-    is_unreliable = shift.reliability_a < MIN_RELIABILITY
+    is_unreliable = differences.reliability_a < MIN_RELIABILITY
 
-    estimate = _estimate_shift(shift, is_member, is_clustered_first, rng, level)
+    estimate = _estimate_shift(differences, is_member, is_clustered_first, rng, level)
     if min(n_members, n_others) < MIN_AGENTS:
         estimate = replace(estimate, low=-np.inf, high=np.inf)
 
-    # lowest and highest shift that the shape of the curve may cause
-    relative_error = CURVE_ALLOWANCE
-    if is_clustered_second_only or is_unreliable:
-        relative_error = WIDE_CURVE_ALLOWANCE
-    if np.isnan(share_first):
+    # lowest and highest shift that an error of the curve may cause
+    if np.isnan(share_first):  # there are too few agents to fit a curve
         relative_error = np.inf
-    curve_range = _compute_curve_range(shift, is_member, estimate, relative_error=relative_error)
+    elif is_clustered_second_only or is_unreliable:
+        relative_error = WIDE_CURVE_ALLOWANCE
+    else:
+        relative_error = CURVE_ALLOWANCE
+    curve_range = _compute_curve_range(differences, is_member, estimate, relative_error=relative_error)
 
     sign = _compare_with_curve(estimate, curve_range)
     judges = _list_judges_of_family(name, judge_families)
@@ -333,10 +336,9 @@ def _compute_curve_range(
 ) -> tuple[float, float]:
     """Compute the lowest and the highest shift of a family that errors of the prediction curve may cause.
 
-    The curve predicts yes rates by the second judge (b) from abilities under the first judge (a). It may have two errors:
-
-    - Its shape may be wrong, so that the predicted difference between the family and the other agents is too large or too small.
-    - If the abilities under the first judge are unreliable, the curve is too flat. This shifts the family in one direction.
+    The curve predicts yes rates by the second judge (b) from abilities under the first judge (a). A wrong shape of the curve
+    causes a shift in either direction. If the abilities are unreliable, the slope of the curve is too small, which causes a shift
+    in one direction.
 
     differences : differences of the second judge from the first one
     is_member : bool array (n_agents,), agents of the family
@@ -347,8 +349,7 @@ def _compute_curve_range(
     predicted_difference = abs(observed_difference - estimate.shift)
     shape_error = np.inf if np.isinf(relative_error) else relative_error * predicted_difference
 
-    # A curve that is too flat predicts too small a difference between the family and the others, at worst none at all. The shift
-    # is then the whole difference: the steepest possible slope times the difference in ability under the first judge.
+    # at worst, a flat curve predicts no difference between the family and the others, so that the whole difference is a shift
     flattening_shift = 0.0
     if differences.reliability_a < MIN_RELIABILITY:
         steepest_slope = np.copysign(_compute_max_slope(differences), differences.slope)
@@ -378,13 +379,13 @@ def _compute_gap(ability: Floats, is_member: Bools) -> float:
     return float(ability[is_member].mean() - ability[~is_member].mean())
 
 
-def _compute_max_slope(shift: JudgeShift) -> float:
+def _compute_max_slope(differences: JudgeShift) -> float:
     """Compute the largest slope of the curve: SD of the second judge's abilities / SD of the first judge's abilities.
 
     The SD of the first judge's abilities is corrected for their errors.
     """
-    true_sd = float(np.std(shift.effect_a)) * max(shift.reliability_a, 0.1) ** 0.5
-    return float(np.std(shift.effect_b)) / true_sd if true_sd > 0 else float("inf")
+    true_sd = float(np.std(differences.effect_a)) * max(differences.reliability_a, 0.1) ** 0.5
+    return float(np.std(differences.effect_b)) / true_sd if true_sd > 0 else float("inf")
 
 
 def _compare_with_curve(estimate: LabelShift, curve_range: tuple[float, float]) -> int:
@@ -408,9 +409,8 @@ def _estimate_shift(
 ) -> LabelShift:
     """Estimate the shift of a family under the second judge, with a confidence interval.
 
-    The shift is the difference between the yes rates of the family's agents and the rates that a curve predicts from their
-    abilities under the first judge. It is estimated from a score vector of the fit. Errors of the abilities bias the shift of a
-    clustered family, so its vector is corrected for them (`curve.score`). For other families, the correction only adds noise.
+    The shift is the mean difference of the family's yes rates from a curve, which predicts them from abilities under the first
+    judge.
 
     differences : differences of the second judge from the first one, with the curve
     is_member : bool array (n_agents,), agents of the family
@@ -420,6 +420,7 @@ def _estimate_shift(
     """
     curve = differences.curve
     if is_clustered:
+        # errors of the abilities bias the shift of a clustered family, so the corrected score is used
         estimate = label_shift(curve.score, curve.information, is_member, variance=curve.variance, rng=rng, level=level)
     else:
         estimate = label_shift(curve.plain_score, curve.plain_information, is_member, rng=rng, level=level)
@@ -432,14 +433,10 @@ def _estimate_shift(
 
 
 def _is_distinguishable(estimate: LabelShift, is_clustered: bool, curve_range: tuple[float, float]) -> bool:
-    """Return whether the data can show if a judge favours a family, in spite of a nonlinear relation between the judges.
+    """Return whether a preference for a family can be distinguished from the effect of a curve that relates the two judges.
 
-    A nonlinear relation (a curve) may cause a shift of a family although neither judge favours it. The data can still show a
-    preference in three cases:
-
-    - The curve cannot cause a shift of this family.
-    - The interval of the shift is outside the range of shifts that the curve may cause.
-    - The shift is not significant, so there is none to explain. The range must be finite, and the agents must differ in ability.
+    The result is True if the interval of the shift is outside the range that the curve may cause, or if the curve causes none. It
+    is also True if the shift is not significant, the range is finite, and the agents differ in ability.
 
     estimate : shift of the family with its interval
     is_clustered : whether the agents of the family have similar abilities

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations
+from itertools import combinations, product
 from typing import Literal
 
 import numpy as np
@@ -251,10 +251,10 @@ class AlignedRuns:
         self._set_rankings(runs, target)
 
     def _align_answers(self, runs: Sequence[JudgedRun], indices: Sequence[tuple[Ids, Ids]]) -> None:
-        """Match the answers of all runs by trial or, if a run has no trials, by ordered pair of agents, and set attributes.
+        """Match the answers of all runs by trial or, if a run has no trials, by ordered pair of agents on an item.
 
-        `hard` and `soft` are the answers as 0 or 1, and from 0 to 1: float arrays (n_runs, n_units). The other attributes
-        describe the trials or pairs.
+        Sets the attributes `hard` and `soft` (the answers as 0 or 1, and from 0 to 1), and those that describe the trials or
+        pairs.
 
         indices : for each run, the position of each of its agents, and of its items, among the shared ones; −1 if not shared
         """
@@ -295,8 +295,11 @@ class AlignedRuns:
         self.target: Target = target or target_of_runs
         differences_by_run = [_compute_differences(run, self.agent_ids, self.target) for run in runs]
         self.significantly_better = np.stack([differences.significantly_better for differences in differences_by_run])
-        predicted = np.array([[predict_rank_correlation(a, b) for b in differences_by_run] for a in differences_by_run])
-        self.max_rho = np.sqrt(predicted * predicted.T)  # 0 if one of both is 0
+        # the prediction depends on the order of the two runs, so the geometric mean of both orders is used
+        pairs_of_runs = product(differences_by_run, repeat=2)
+        predicted_rho = np.array([predict_rank_correlation(first, second) for first, second in pairs_of_runs])
+        rho_matrix = predicted_rho.reshape(len(runs), len(runs))
+        self.max_rho = np.sqrt(rho_matrix * rho_matrix.T)
         self.recommendations = tuple(run.recommendation for run in runs)
 
     def _resolve_judge_families(self, runs: Sequence[JudgedRun], families: Mapping[str, str]) -> list[str | None]:
@@ -320,11 +323,10 @@ class AlignedRuns:
 def _check_same_pool(runs: Sequence[JudgedRun]) -> None:
     """Check that there are two or more runs, and that they judged the same pool of texts.
 
-    An extension of a run can add texts to the pool of the run. Runs are therefore also accepted if their pools are versions of
-    one pool, before and after extensions. An imported run without a digest of its pool is not checked.
+    Versions of one pool, before and after extensions of a run, count as the same pool. An imported run without a digest of its
+    pool is not checked.
 
-    Raises ConfigError [judges-few] if there are fewer than two runs, and [judges-pools] if the runs judged different
-    pools.
+    Raises ConfigError [judges-few] or [judges-pools].
     """
     if len(runs) < 2:
         raise ConfigError(
@@ -346,8 +348,8 @@ def _score_shared_cells(
 ) -> tuple[Floats, Floats]:
     """Compute the scores of the agents and items that all runs share, by each run.
 
-    indices : two int arrays per run (result of `_index_shared`): the position of each agent of the run among the shared agents,
-        and the position of each item of the run among the shared items; −1 if not shared
+    indices : two int arrays per run, results of `_index_shared`: positions of the agents and of the items of the run among the
+        shared ones, −1 if not shared
     kind : kind of the scores, "symmetric" or "row"
 
     Returns the scores and their weights, two float arrays (n_runs, n_agents, n_items). Agents and items are the shared ones, in
@@ -480,13 +482,13 @@ def _compute_differences(run: JudgedRun, agents: tuple[str, ...], target: Target
 
 
 def _tabulate_trials(run: JudgedRun, agent_index: Ids, item_index: Ids) -> pd.DataFrame:
-    """Tabulate the answered trials of a run, without trials that have an agent or an item that not all runs share.
+    """Tabulate the answered trials of a run on agents and items that all runs share.
 
     agent_index, item_index : position of each agent and item of the run among the shared ones, `_NOT_SHARED` if it is not shared
 
-    Returns a table with one row per trial and two columns: `soft`, the answer from 0 to 1, and `hard`, the same as 0 or 1. Its
-    index identifies a trial in every run, so that tables of several runs can be joined. Trials that compare an agent with itself
-    are left out. The table is empty for an imported run.
+    Returns a table with one row per trial and two columns: `soft`, the answer from 0 to 1, and `hard`, the answer as 0 or 1. The
+    index identifies the same trial in every run. Self-trials, which compare an agent with itself, are left out. The table is
+    empty for an imported run.
     """
     if run.result is None:
         return pd.DataFrame()
@@ -533,7 +535,7 @@ def _make_trial_key(plan: Plan, agent_index: Ids, item_index: Ids) -> dict[str, 
 
 
 def _tabulate_pairs(run: JudgedRun, agent_index: Ids, item_index: Ids) -> pd.DataFrame:
-    """Tabulate the rates of a run by ordered pair of agents and item, only for agents and items that all runs share.
+    """Tabulate the rates of a run by item and ordered pair of agents, for the agents and items that all runs share.
 
     agent_index, item_index : position of each agent and item of the run among the shared ones, `_NOT_SHARED` if it is not shared
 
@@ -555,9 +557,11 @@ def _tabulate_pairs(run: JudgedRun, agent_index: Ids, item_index: Ids) -> pd.Dat
 
 
 def _select_shared(unit: Mapping[str, NDArray[np.integer]], mask: Bools, *, hard: Floats, soft: Floats) -> pd.DataFrame:
-    """Return the answers to trials, or to ordered pairs of agents on items, whose agents and items all runs share.
+    """Tabulate answers, without those about an agent or an item that not all runs share.
 
-    unit : columns that identify each trial or pair, integer arrays (n_units,), which become the index
+    A unit is a trial, or an ordered pair of agents on an item.
+
+    unit : columns that identify each unit, integer arrays (n_units,), which become the index
     mask : bool array (n_units,), False for units to leave out
     hard, soft : float arrays (n_units,), answers
     """
@@ -569,8 +573,8 @@ def _select_shared(unit: Mapping[str, NDArray[np.integer]], mask: Bools, *, hard
 def _join_answer_tables(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """Join the answers of several runs in one table, with one row for each trial or pair that a run has answered.
 
-    tables : answers of each run, as 0 or 1 (column `hard`) and from 0 to 1 (`soft`); their indices have the same levels, which
-        identify a trial, or an ordered pair of agents and an item
+    tables : answers of each run, as 0 or 1 (column `hard`) and from 0 to 1 (`soft`). Equal index values mean the same trial or
+        pair.
 
     Returns a table with the same index levels and the columns hard0, soft0, hard1, soft1 and so on, numbered by run. A
     value is NaN if the run has no answer.

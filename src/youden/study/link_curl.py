@@ -26,16 +26,16 @@ MIN_R2 = 0.5
 
 
 def describe_additivity(links: dict[str, LinkFacts]) -> tuple[str, ...]:
-    """Describe whether scores are the sum of an agent effect and an item effect, as sparse designs assume.
+    """Describe whether scores are additive: the sum of an agent effect and an item effect, as sparse designs assume.
 
-    The curl |Δ| of two agents and two items is the deviation of their four scores from additivity.
+    The curl |Δ| of two agents and two items is the deviation of their four scores from additivity. The paper allows a sparse
+    design if the median |Δ| is below .2. This rule depends on the spread of the scores, so the share of the variance that the
+    additive model explains is described, too.
 
     links : curl and R² by link function; only "identity" is used
 
-    Returns one or two texts. The first text states whether the median |Δ| is below .2, because the paper allows a sparse design
-    only then. This rule depends on the scale: if scores are scaled down enough, their median |Δ| is always below .2. The first
-    text therefore also states how much of the variance the additive model explains. If the two results disagree, or if the model
-    explains little, the second text states what follows for sparse designs.
+    Returns a text with both results. A second text states what follows for sparse designs if the model explains little, or if
+    the two results disagree.
     """
     identity = links["identity"]
     if identity.median_scaled is None or identity.r2 is None:
@@ -68,24 +68,25 @@ MIN_PARTNER_SHARE = 0.5
 
 
 def compute_partner_share(rates: Rates, kind: ScoreKind) -> float:
-    """Compute the median share of other agents with which an agent was compared on an item, in [0, 1].
+    """Compute the share of all other agents with which an agent was compared on an item, as a median over cells.
 
-    The median is over those combinations of an agent and an item that have an answer.
+    A cell is an agent on an item. Cells without an answer are left out; without any answer, the result is 0.
 
-    kind : kind of the scores; row scores use the pairs with the agent first, symmetric scores use all pairs with the agent
+    kind : kind of the scores. Row scores use the pairs with the agent first, symmetric scores use all pairs with the agent.
     """
     is_answered = rates.n_paired > 0
     item = rates.item[is_answered]
     scored_agents = [rates.first] if kind == "row" else [rates.first, rates.second]
 
-    # Encode an agent and an item as one integer. The code occurs once for each pair in which the agent is scored on the item,
-    # so the number of equal codes is the number of partners.
-    cell_codes = [agent[is_answered].astype(np.int64) * rates.n_items + item for agent in scored_agents]
-    _, n_pairs = np.unique(np.concatenate(cell_codes), return_counts=True)
-    if not len(n_pairs):
+    # number of pairs from which each cell gets its score
+    n_pairs = np.zeros((rates.n_agents, rates.n_items), dtype=np.int64)
+    for agent in scored_agents:
+        np.add.at(n_pairs, (agent[is_answered], item), 1)
+    n_pairs_of_observed = n_pairs[n_pairs > 0]
+    if not len(n_pairs_of_observed):
         return 0.0
     max_pairs = len(scored_agents) * (rates.n_agents - 1)
-    return float(np.median(n_pairs)) / max_pairs
+    return float(np.median(n_pairs_of_observed)) / max_pairs
 
 
 class LinksStudy:
@@ -165,8 +166,8 @@ def _summarize_links(links: dict[str, LinkFacts], partner_share: float) -> list[
     Scores are additive if each is the sum of an agent effect and an item effect. Their curl measures the deviation from this.
 
     links : facts about the curl by link function, with an entry for "identity"
-    partner_share : share of all other agents with which an agent was compared on an item, the median over agents and items;
-        nothing is concluded if it is below `MIN_PARTNER_SHARE`
+    partner_share : median share of the other agents with which an agent was compared on an item. If it is below
+        `MIN_PARTNER_SHARE`, nothing is concluded.
     """
     if partner_share < MIN_PARTNER_SHARE:
         texts = [
@@ -190,9 +191,8 @@ def _summarize_links(links: dict[str, LinkFacts], partner_share: float) -> list[
 def _describe_best_link(links: dict[str, LinkFacts]) -> Iterator[str]:
     """Yield sentences on which link function makes the scores most additive, and on how additive the scores are.
 
-    Scores are transformed by a link function (identity, probit or logit). Curl is their deviation from additivity. Each link
-    function changes the scale of the scores, so curl is compared in standard deviations (SD) of the transformed scores. The link
-    function with the smallest median makes scores most additive.
+    Curl is the deviation of the transformed scores from additivity. It is compared in standard deviations (SD) of these scores,
+    because each link function (identity, probit or logit) changes their scale.
 
     links : facts about the curl by link function, with an entry for "identity"
     """

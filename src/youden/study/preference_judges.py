@@ -162,9 +162,8 @@ def _get_abilities(ranking: Mapping[str, RankingRow], agents: Sequence[str]) -> 
 def _index_answers(result: Verdicts) -> pd.Series[float]:
     """Return the answers of a run, with an index that identifies the same trial in other runs of these agents and items.
 
-    The levels of the index are the ids of the item and of both agents, and three numbers. The replicate number counts trials with
-    the same two responses. The two repeat numbers count the responses of each agent to the item. Trials without an answer are
-    left out.
+    The index consists of the ids of the item and of both agents, and of three numbers, which distinguish repeated trials and
+    repeated responses. Trials without an answer are left out.
     """
     plan = result.plan
     trials = plan.trials

@@ -111,15 +111,15 @@ def read_dense_answers(folder: RunFolder) -> RecordedAnswers:
 
 
 def read_recorded_answers(folder: RunFolder) -> RecordedAnswers:
-    """Read the answers of a judge from a run's folder, so that a study can answer the trials of other plans with them.
+    """Read the answers of a judge from the folder of a run, so that a study can replay them for other plans.
 
-    folder : folder of a judged and fitted run, or of an imported run. An imported run has only the difference of the
-        true-positive and the false-positive rate of each pair.
+    folder : folder of a judged and fitted run, or of an imported run, which has only differences of true-positive and
+        false-positive rates
 
     Returns the mean answer to each ordered pair of agents on each item, NaN if the run has no answer.
 
-    Raises RunFolderError if some trials of the run were not judged yet ([run-unjudged], [run-partial]), if it asks for
-    preferences, or if a file is missing or damaged. Raises PlanError [self-trials-only] if no trial compares two agents.
+    Raises RunFolderError if the run is not completely judged ([run-unjudged], [run-partial]) or asks for preferences, or if a
+    file is missing or damaged. Raises PlanError [self-trials-only] if no trial compares two agents.
     """
     fpr = None
     is_judged = folder.has("plan.parquet")
@@ -213,8 +213,7 @@ def make_recorded_answers(
 def _make_pool(rates: Rates, paired_answers: Floats, *, name: str) -> Pool:
     """Make a pool with the agents and items of a run whose responses are not available.
 
-    An agent has an empty text as its response to an item if a comparison of the agent on this item has an answer. Otherwise, it
-    has no response.
+    The response of an agent to an item is an empty text if any answer about it is known, and None otherwise.
 
     rates : rates of the run, with the ids of its agents and items
     paired_answers : float array (n_items, n_agents, n_agents), answer to each ordered pair of agents, NaN if unknown
@@ -256,11 +255,10 @@ def replay(plan: Plan, recorded: RecordedAnswers) -> Verdicts:
 
 
 def estimate_row_abilities(result: Verdicts) -> Floats:
-    """Estimate abilities by row scores, the answers to the trials that show the response of an agent first.
+    """Estimate abilities by row scores: from the trials that show the response of an agent first.
 
-    The ability of an agent is the mean answer to its paired trials of this kind, minus the false-positive rate. The
-    false-positive rate is the mean answer to all independent trials, or 0 if there are none. Trials without an answer are
-    left out.
+    The ability of an agent is the mean answer to its paired trials of this kind, minus the false-positive rate. This rate is the
+    mean answer to all independent trials, or 0 without any. Trials without an answer are left out.
 
     Parameters
     ----------
@@ -382,10 +380,10 @@ def simulate_from_pilot(pilot: RecordedAnswers, *, seed: int) -> RecordedAnswers
 
 
 def _predict_answers(model: ClippedLinear, std_error: Floats) -> Floats:
-    """Predict the mean answer of the judge to each ordered pair of agents on each item, from the fit of a pilot run.
+    """Predict the mean answer of a judge to each ordered pair of agents on each item, from the fit of a pilot run.
 
-    A pilot has few answers, so its estimates of abilities and difficulties vary more than the true values do. They are therefore
-    moved (shrunk) towards their mean: the lower their reliability, the further.
+    A pilot has few answers, so its estimates vary more than the true abilities and difficulties do. They are therefore shrunk
+    towards their means.
 
     model : additive model, fitted to the scores of the pilot
     std_error : float array (n_agents,), standard errors of the fitted abilities, NaN if unknown

@@ -285,12 +285,12 @@ class _Observation(NamedTuple):
 def _simulate_observation(
     recorded: RecordedAnswers, fold: Fold, regime: Regime, *, kind: ScoreKind, seed: int
 ) -> _Observation:
-    """Return the training scores that a design with some options would observe, according to a recorded dense run.
+    """Return the training scores that a design would observe, by the recorded answers of a dense run.
 
-    Some designs choose cells (an agent and an item), and the scores of these cells are observed. Other designs choose trials.
+    A design either chooses cells (an agent on an item) to score, or it chooses trials.
 
     recorded : answers of a dense run, from which the scores of a plan of trials are computed
-    fold : held-out and training cells at this seed, which are the same for all designs, and the scores of the training cells
+    fold : held-out and training cells at this seed, and the scores of the training cells
     regime : the design and its options
     kind : kind of the scores, "symmetric" or "row"
     seed : seed of the random draws
@@ -316,16 +316,13 @@ def _simulate_observation(
 
 
 def _observe_plan(plan: Plan, recorded: RecordedAnswers, kind: ScoreKind) -> _Observation:
-    """Compute the training scores that the trials of a plan give, and what these trials cost.
-
-    The trials are answered from recorded answers of a dense run, without calls.
+    """Answer the trials of a plan from recorded answers, and compute the resulting training scores and their cost.
 
     plan : plan of the trials, with its holdout
-    recorded : answers of the dense run
+    recorded : answers of a dense run
     kind : kind of the scores, "symmetric" or "row"
 
-    Returns the scores, with weight 0 for a cell that no trial observes; and the cost: the number of calls used for training, and
-    the observed cells as a share of all cells and of the training cells.
+    Returns the scores, with weight 0 for a cell that no trial observes, and the cost in training calls and in observed cells.
     """
     scores = replay(plan, recorded).rates().training_scores(kind=kind)
     coverage = compute_coverage(plan)
@@ -374,8 +371,8 @@ def describe_sparsity(study: SparsityStudy) -> tuple[str, ...]:
 
     The sparse design is the main one of the paper: `nlogn` with the option c = 1.6, which scores 33% of the cells.
 
-    Returns a sentence on the holdout rule; two sentences on the cells and the calls of the sparse design, if `study` has it; and
-    a sentence for each regime (a design with its options) that cannot be planned.
+    Returns a sentence on the holdout rule, sentences on the sparse design, if `study` has it, and a sentence for each design that
+    cannot be planned.
     """
     if study.rule == "strict":
         effect = "no trial of a held-out cell is used in training."

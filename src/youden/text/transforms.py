@@ -160,15 +160,16 @@ def _compute_similarity(sentences: Sequence[str]) -> Floats:
     """Compute the similarity of each pair of sentences by their shared words.
 
     The similarity of sentences a and b is the number of pairs of equal words, one from each sentence, divided by log length(a) +
-    log length(b). Lengths are numbers of words. The divisor keeps long sentences from being similar to all others. The formula
-    comes from section 3 of Mihalcea and Tarau (2004), the paper on TextRank.
+    log length(b). Lengths are numbers of words (Mihalcea and Tarau, 2004, section 3).
 
     Returns a float array (n_sentences, n_sentences).
     """
     # how often each word (column) occurs in each sentence (row)
     counts = [Counter(split_words(sentence)) for sentence in sentences]
     vocabulary = sorted(set().union(*counts))
-    occurrences = np.array([[count[word] for word in vocabulary] for count in counts], dtype=np.float64)
+    occurrences = np.zeros((len(sentences), len(vocabulary)))
+    for sentence, count in enumerate(counts):
+        occurrences[sentence] = [count[word] for word in vocabulary]
 
     n_equal_pairs = occurrences @ occurrences.T
     n_words = np.maximum(occurrences.sum(axis=1), 1.0)
@@ -202,11 +203,10 @@ def shuffle_sentences(text: str, rng: np.random.Generator) -> str:
 
 
 def omit_sentences(text: str, rng: np.random.Generator, *, share: float = 0.5) -> str:
-    """Omit a random share of the sentences, or of the words if the text is one sentence. At least one remains.
+    """Omit a random share of the sentences of a text, or of its words if it is one sentence. At least one remains.
 
-    In scripts without spaces between words, characters count as words. The number of omitted sentences or words is
-    rounded. The remaining ones keep their order and are joined by spaces; `rng` selects the omitted ones. A blank text is
-    returned unchanged. Raises ConfigError [transform-option] unless 0 ≤ share ≤ 1.
+    In scripts without spaces between words, characters count as words. The remaining sentences or words keep their order and are
+    joined by spaces. A blank text is returned unchanged. Raises ConfigError [transform-option] unless 0 ≤ share ≤ 1.
     """
     check_option(share, "a number between 0 and 1", fits=0 <= share <= 1, option="share")
     units = split_sentences(text)
@@ -281,9 +281,9 @@ def _substitute_word(word: str, rng: np.random.Generator, *, share: float) -> st
 def insert_filler(text: str, rng: np.random.Generator, *, every: int = 1) -> str:
     """Insert empty phrases, such as "All in all, this is an interesting point.", between the sentences of a text.
 
-    With `every` = 2, a phrase follows the second sentence, the fourth, and so on. Sentences and phrases are joined by spaces. The
-    phrases come in random order, which `rng` draws. Each phrase occurs once before any phrase is repeated. A text without a
-    sentence is returned unchanged. Raises ConfigError [transform-option] unless every ≥ 1.
+    With `every` = 2, a phrase follows the second sentence, the fourth, and so on. The phrases come in random order, and each
+    occurs once before any is repeated. Sentences and phrases are joined by spaces. A text without a sentence is returned
+    unchanged. Raises ConfigError [transform-option] unless every ≥ 1.
     """
     check_option(every, "1 or more", fits=every >= 1, option="every")
     sentences = split_sentences(text)
@@ -300,12 +300,10 @@ def insert_filler(text: str, rng: np.random.Generator, *, every: int = 1) -> str
 
 
 def append_filler(text: str, rng: np.random.Generator, *, share: float = 1.0) -> str:
-    """Append random empty phrases to a text.
+    """Append random empty phrases to a text, until they have at least `share` times as many words as the text.
 
-    Phrases are added until their number of words is at least `share` times the number of words of the text. In scripts without
-    spaces between words, each character of the text counts as a word. Text and phrases are joined by spaces. `rng` selects
-    the phrases, which may repeat. A blank text is returned unchanged, and so is any text if `share` is 0. Raises ConfigError
-    [transform-option] unless 0 ≤ share ≤ 100.
+    In scripts without spaces between words, each character of the text counts as a word. Text and phrases are joined by spaces,
+    and phrases may repeat. A blank text is returned unchanged. Raises ConfigError [transform-option] unless 0 ≤ share ≤ 100.
     """
     check_option(share, "a number from 0 to 100", fits=0 <= share <= 100, option="share")
     min_words = share * len(split_pieces(text))

@@ -68,16 +68,15 @@ def _rank_similar_words(word: str, entry: frozenset[str], thesaurus: dict[str, f
     """
     ranked = []
     for synonym in entry:
-        synonym_entry = thesaurus.get(synonym)
-        if synonym_entry is None or word not in synonym_entry:
-            continue
+        synonym_entry = thesaurus.get(synonym, frozenset())
         is_lower_case_word = synonym.isalpha() and synonym.islower()
-        if is_lower_case_word and synonym != word:
-            # Jaccard similarity of the entries
-            n_shared = len(entry & synonym_entry)
-            similarity = n_shared / (len(entry) + len(synonym_entry) - n_shared)
-            if similarity >= MIN_SIMILARITY:
-                ranked.append((-similarity, synonym))
+        if synonym == word or not is_lower_case_word or word not in synonym_entry:
+            continue
+        # Jaccard similarity of the entries
+        n_shared = len(entry & synonym_entry)
+        similarity = n_shared / (len(entry) + len(synonym_entry) - n_shared)
+        if similarity >= MIN_SIMILARITY:
+            ranked.append((-similarity, synonym))
     return tuple(synonym for _, synonym in sorted(ranked)[:MAX_SYNONYMS])
 
 

@@ -80,9 +80,8 @@ def format_validation_error(
 def _find_error_to_report(locations: Sequence[tuple[int | str, ...]]) -> int:
     """Return the position of the one error that a message reports, among all errors that pydantic found.
 
-    This is the first error, unless the first error concerns a value that may have one of several types. Pydantic then tries
-    each type and reports errors for each, with the name of the type in the location of the error. Of the errors of this
-    value, the one with the longest location is reported, because its type fits the value best.
+    This is the first error. If its value may have one of several types, pydantic reports errors for each type, with the name of
+    the type in the location. Of these errors, the one with the longest location is used, because its type fits the value best.
 
     locations : location of each error: a tuple of keys, positions in lists and names of types, from the top level inwards
     """

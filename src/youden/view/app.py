@@ -133,8 +133,7 @@ class Viewer:
         name : name of the run as displayed
         folder : folder of the run
 
-        Returns the name, the name for use in an address, the state of the run, its summary (None unless it is fitted), and the
-        message of an error (None if there is none).
+        Returns the name, the name for use in an address, the state, the summary and an error message; the last two may be None.
         """
         path = quote(name, safe="")
         state = get_state(folder)
@@ -173,9 +172,9 @@ class Viewer:
     def _get_trials(self, request: Request) -> Response:
         """Return as JSON one page of the trials that match the filters of the query.
 
-        The parameters of the query are: `page`, from 0; `by` and `descending`, the sort column and its order; and the
-        filters `agent`, `item`, `trial_type` (paired or independent), `kind` (whether the answer is surprising, and why),
-        `answer` and `text` (words in the responses). Raises HTTPException 400 if one is invalid.
+        The parameters of the query are `page`, from 0; `by` and `descending`, the sort column and its order; and the filters
+        `agent`, `item`, `trial_type` (paired or independent), `kind` (how surprising the answer is), `answer` and `text` (words
+        in the responses). Raises HTTPException 400 if one is invalid.
         """
         run = self._open_run(request)
         query = request.query_params
@@ -203,7 +202,7 @@ class Viewer:
         """
         query, plan = request.query_params, run.trials.plan
 
-        # The search through all responses is slow. Its result is cached for all pages of the same search in the same run.
+        # the search through all responses is slow, so its result is cached for all pages of the same search in the same run
         search_text = query.get("text", "")
         search_responses = partial(find_cells, plan, run.sources.pool, search_text)
         cache_key = ("words", request.path_params["name"])

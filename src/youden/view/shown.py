@@ -148,8 +148,8 @@ class TrialsOnDisk:
     def _count_block(self, block_number: int, row_filter: TrialFilter, sort_column: Column) -> _SortCounts:
         """Count the rows of a block that match a filter, for each value of the sort column.
 
-        A block is a range of rows of the run that are read together. Values are rounded to two decimals. Thus, answers between 0
-        and 1 have few distinct values, and few counts are kept.
+        A block is a range of rows of the run that are read together. Values are rounded to two decimals, so that few counts are
+        kept for answers between 0 and 1.
 
         block_number : position of the block
         row_filter : filter that selects the rows to count
@@ -157,8 +157,7 @@ class TrialsOnDisk:
         """
         sort_values = self._read_block(block_number).values(row_filter, by=sort_column)
         if sort_column == "row":
-            # The sort value of a row is its position in the run. Blocks are ranges of positions. Therefore, the number of the
-            # block gives the same order, and one count per block is enough.
+            # rows are sorted by their positions in the run, so one count per block is enough
             sort_values = np.full(len(sort_values), float(block_number))
         distinct_values, n_rows = np.unique(sort_values.round(2), return_counts=True)
         block_numbers = np.full(len(distinct_values), block_number)
@@ -187,8 +186,8 @@ MAX_NAMES = 20
 def match_names(names: Sequence[str], search: str) -> frozenset[int] | None:
     """Return the positions of the names that match a search, ignoring case; None if the search is empty.
 
-    If names equal the search, only these names match. Otherwise, all names that contain the search match. For example, "a1"
-    matches "a1" and not "a10", although "a10" contains it. Raises HTTPException 400 if the search is too long.
+    If some names equal the search, only these match; otherwise, all names that contain it. Raises HTTPException 400 if the search
+    is too long.
 
     >>> [sorted(match_names(("a1", "a10", "b"), search)) for search in ("a1", "A", "c")]
     [[0], [0, 1], []]

@@ -88,8 +88,8 @@ def estimate_costs(
 ) -> tuple[tuple[DesignCost, ...], tuple[str, ...]]:
     """Estimate the cost of each design, with its default budget, for each judge that can be used.
 
-    A judge can be used if it makes calls and meets one of three conditions: its API key is in the environment, it needs no key,
-    or it was used in the paper. Nothing is requested.
+    A judge can be used if it makes calls, and if its API key is in the environment or not needed. The judges of the paper are
+    included without a key. No request is sent.
 
     Parameters
     ----------
@@ -130,13 +130,12 @@ def estimate_costs(
 def _count_calls_and_characters(pool: Pool, design: str, length: NDArray[np.int64]) -> tuple[int, int]:
     """Count the calls of a design with its default budget, and the characters of the texts in these calls.
 
-    If the pool is small, a plan is drawn, and its calls are counted. If the pool is large, or if the design adds trials as
-    answers arrive, both numbers are estimated.
+    Both numbers are estimated if the pool is large, or if the design adds trials as answers arrive.
 
     design : name of a registered design
     length : int array (n_agents, n_items), characters of each response, −1 if it is missing
 
-    Returns the number of calls and the number of characters, from which the cost of the plan is estimated.
+    Returns the number of calls and the number of characters.
     """
     n_dense_calls = 2 * pool.n_agents * (pool.n_agents - 1) * pool.n_items
     if n_dense_calls <= MAX_DENSE_CALLS_TO_DRAW and design != FixedWidth.name:
@@ -179,8 +178,7 @@ def _estimate_fixed_width_calls(pool: Pool, *, max_blocks: int) -> int:
 
     The variances of the answers are not known yet; they are taken from reference data sets.
 
-    max_blocks : maximum number of blocks. A block is a set of trials on one item in which each agent takes part twice: once in
-        the first position, and once in the second.
+    max_blocks : maximum number of blocks. In a block of trials on one item, each agent appears once first and once second.
 
     Raises PlanError [cost-unknown] if `max_blocks` blocks are not enough.
     """
@@ -373,9 +371,9 @@ def _describe_limits(pool: Pool, *, n_sampled_items: int) -> list[str]:
         notes.append(f"Items with similar responses were searched for among {MAX_ITEMS:,} random items.")
     n_without_prompt = sum(not item.prompt for item in pool.items)
     if n_without_prompt:
-        have = "has" if n_without_prompt == 1 else "have"
+        verb = "has" if n_without_prompt == 1 else "have"
         notes.append(
-            f"{n_without_prompt:,} of {pool.n_items:,} items {have} no prompt. On these items, copies of prompts and lists of "
+            f"{n_without_prompt:,} of {pool.n_items:,} items {verb} no prompt. On these items, copies of prompts and lists of "
             "their words are not detected, and words that responses take from the prompt count as shared by the agents."
         )
     return notes
@@ -410,9 +408,6 @@ def _count_responses(pool: Pool, length: Positions, *, mean_words: float | None)
 def find_agent_problems(sample: SampledTexts, length: Positions) -> list[Finding]:
     """Find agents whose responses make a ranking wrong, for example because they are copies.
 
-    The findings are about gaps and unusual lengths, clones, text reuse, duplicates, rings, templates, copied prompts, lists of
-    words, texts that address a judge, and families.
-
     Parameters
     ----------
     sample : SampledTexts
@@ -423,8 +418,8 @@ def find_agent_problems(sample: SampledTexts, length: Positions) -> list[Finding
     Returns
     -------
     list of Finding
-        One finding per problem, with the ids of the agents. Text reuse and duplicates are often a consequence of another problem,
-        such as a template. If an agent has a finding about the other problem, it is not also reported for reuse or duplicates.
+        One finding per problem, with the ids of the agents. An agent with a problem that explains text reuse or duplicates, such
+        as a template, is not also reported for these.
     """
     pool = sample.pool
     response_problems = find_response_problems(pool, length)

@@ -41,8 +41,8 @@ MIN_PROMPT_WORDS = 8
 def find_prompt_copying(sample: SampledTexts) -> Iterator[Finding]:
     """Yield one finding for agents that copy their prompts, and one for agents that reword them.
 
-    An n-gram is a sequence of words. An agent copies if, in its median response, at least half of the n-grams occur in the
-    prompt. An agent rewords if its median response and the prompt have at least half of all their words in common.
+    An agent copies if at least half of the n-grams (sequences of words) of its median response occur in the prompt. An agent
+    rewords if its median response and the prompt have at least half of their words in common.
     """
     copied_medians = sample.agent_medians(_compute_copied_shares(sample))
     copying = np.flatnonzero(np.nan_to_num(copied_medians) >= COPYING_SHARE)
@@ -92,13 +92,11 @@ _COPYING_REMEDY = "Remove these agents, or use a model as judge and interpret th
 def _make_copying_finding(
     sample: SampledTexts, agents: Positions, median_shares: Floats, *, are_rewording: bool
 ) -> Finding:
-    """Return the finding for agents that copy or reword their prompts. The message calls both "copies its source".
+    """Make the finding for agents that copy or reword their prompts.
 
     sample : responses and prompts of sampled items
     agents : int array (n_reported,), positions of the agents
-    median_shares : float array (n_reported,), median over the responses of each agent. For copying agents: the share of the
-        response's n-grams that occur in the prompt. For rewording agents: the number of words that the
-        response and the prompt have in common, divided by the number of words in at least one of them.
+    median_shares : float array (n_reported,), what the median response of each agent has in common with its prompt, as a fraction
     are_rewording : True for agents that reword their prompts, False for agents that copy them
     """
     ids = select_ids(sample.pool.agents, agents)
@@ -116,12 +114,13 @@ def _make_copying_finding(
 
 
 def _describe_copied_share(median_shares: Floats, *, are_rewording: bool) -> str:
-    """Describe how much the median response of some agents has in common with its prompt.
+    """Describe in a clause how much the median response of some agents has in common with its prompt.
 
-    median_shares, are_rewording : as in `_make_copying_finding`
+    An example is "60% of the 5-word sequences of its median response occur in the item's prompt". For several agents, the
+    smallest share is stated.
 
-    Returns a clause, such as "60% of the 5-word sequences of its median response occur in the item's prompt". For several
-    agents, it names the smallest share.
+    median_shares : float array (n_agents,), shares in common with the prompt
+    are_rewording : whether the agents reword their prompts, so that the shares are of words and not of sequences
     """
     n_agents = len(median_shares)
     possessive = "its" if n_agents == 1 else "their"
@@ -246,8 +245,7 @@ def addresses_a_judge(text: str) -> bool:
 def find_judge_addressing(pool: Pool) -> Iterator[Finding]:
     """Yield one finding for all agents with responses that address a judge.
 
-    If an agent addresses a judge in a single response, and the prompt of this response mentions a judge, the agent is not
-    reported: the prompt may ask for such a text.
+    An agent with only one such response is not reported if the prompt mentions a judge, because it may ask for such a text.
     """
     is_addressing = _find_addressing_responses(pool)
     n_responses = int(is_addressing.sum())
@@ -353,11 +351,12 @@ class _NgramTable:
 
     @classmethod
     def from_sample(cls, sample: SampledTexts) -> _NgramTable:
-        """Make the table of the n-grams that a response contains and its prompt does not contain."""
-        # Hash and text of each occurrence of an n-gram. The texts are numbered: first all responses, then the prompts.
+        """Make the table of the n-grams that each response contains and its prompt does not contain."""
+        # the hash and the text of each occurrence of an n-gram; the texts are all responses, followed by the prompts
         ngram_hashes, text_numbers = sample.hash_ngrams(_NGRAM_SIZE)
         n_responses = len(sample)
-        item_of_text = np.concatenate([sample.item_of, np.arange(len(sample.items))])
+        item_of_prompt = np.arange(len(sample.items))
+        item_of_text = np.concatenate([sample.item_of, item_of_prompt])
 
         # the columns of the table are the distinct pairs of an item and an n-gram
         columns = _number_item_ngrams(item_of_text[text_numbers], ngram_hashes)
@@ -397,15 +396,13 @@ class _NgramTable:
         return shares
 
     def compute_max_similarity(self, is_compared: Bools) -> Floats:
-        """Compute the similarity of each text to the most similar text of another agent on the same item.
+        """Compute the Jaccard similarity of each text to the most similar text of another agent on the same item.
 
-        The Jaccard similarity of two texts is the number of words that both contain, divided by the number of words that at least
-        one of them contains. Texts with fewer than `MIN_RESPONSE_WORDS` words are not compared.
+        Texts with fewer than `MIN_RESPONSE_WORDS` words are not compared.
 
         is_compared : bool array (n_agents,), agents whose texts count as texts of other agents
 
-        Returns a float array (n_texts,). The similarity is NaN if the text is too short, or if no agent of `is_compared` has a
-        long enough text on the item.
+        Returns a float array (n_texts,), NaN for a text that is too short, or on an item without another text to compare.
         """
         sample = self.sample
         n_words_of_responses = sample.n_words[: len(sample)]  # the numbers of words of the prompts follow
@@ -420,12 +417,11 @@ class _NgramTable:
         return max_similarity
 
     def count_contained_responses(self) -> Floats:
-        """Count the responses of other agents that each response contains, and average the counts by agent.
+        """Count how many other responses to the item each response contains, and average the counts by agent.
 
-        A long response contains a clearly shorter one to the same item if at least the share `MIN_CONTAINED_SHARE` of the
-        n-grams of the short response occurs in the long one.
+        A response contains a clearly shorter one if it has at least the share `MIN_CONTAINED_SHARE` of the other's n-grams.
 
-        Returns a float array (n_agents,): the mean count over the responses of an agent, 0 for an agent without responses.
+        Returns a float array (n_agents,), 0 for an agent without responses.
         """
         sample = self.sample
         n_contained_by_response = np.zeros(len(sample))
@@ -439,10 +435,7 @@ class _NgramTable:
         return np.asarray(n_contained_by_agent / np.maximum(1, n_responses_by_agent))
 
     def _find_contained(self, start: int, end: int) -> Bools:
-        """Find which responses to one item contain which other responses.
-
-        A response contains a clearly shorter response if most n-grams of the shorter response occur in
-        it. If the responses of an agent contain responses of several other agents, the agent has probably joined copies.
+        """Find which responses to one item contain most n-grams of a clearly shorter response.
 
         start, end : position of the first response to the item, and position after the last one
 
@@ -540,19 +533,18 @@ def _make_reuse_finding(agents: tuple[str, ...], min_share: float) -> Finding:
 def _find_reusing_agents(table: _NgramTable, is_compared: Bools, is_clone: Bools) -> dict[int, float]:
     """Find agents that reuse responses of other agents, and measure how much they reuse.
 
-    The reuse of a response has two measures between 0 and 1: the share of its n-grams (sequences of words) that occur in
-    responses of other agents, and the Jaccard similarity of its words to the most similar response of another agent. The
-    reuse of an agent is the median over its responses.
+    Reuse has two measures, both medians over the responses of an agent. One is the share of n-grams (sequences of words) that
+    other agents use, too. The other is the Jaccard similarity to the most similar response of another agent.
 
-    First, the agent with the largest reuse is found. Then its texts are removed, so that the agents from which it copies are not
-    reported, and the search is repeated. It ends if no agent reuses much. It also ends if the other agents reuse much without
-    the found agent: then they use the same words for another reason, for example because they translate the same text.
+    The agents are searched for one by one, the largest reuse first. The texts of a found agent are removed, so that the agents
+    from which it copies are not reported. If the other agents still reuse much without these texts, they use the same words for
+    another reason, such as a common source, and the search ends.
 
     table : n-grams of the responses
     is_compared : bool array (n_agents,), agents that are compared; no other agents are reported
     is_clone : bool array (n_agents,), agents that are compared, but not reported
 
-    Returns the reuse of each reported agent by position. If both measures reach their limits, it is the larger one.
+    Returns the reuse of each reported agent by its position: the larger measure, if both reach their limits.
     """
     is_remaining = is_compared.copy()
     measures = _measure_reuse(table, is_remaining)
@@ -564,15 +556,12 @@ def _find_reusing_agents(table: _NgramTable, is_compared: Bools, is_clone: Bools
         if reuse[agent] == 0:
             return reuse_by_agent
 
-        # measure the other agents again, without the texts of this one
+        # measure the other agents again, without the texts of this one, by the measure that is large for this agent
         is_reusing_ngrams = measures.reused_share[agent] >= MIN_REUSED_SHARE
         is_remaining[agent] = False
         measures = _measure_reuse(table, is_remaining)
-
-        # compare them by the measure that is large for the found agent
-        measure = measures.reused_share if is_reusing_ngrams else measures.similarity
-        measure_of_others = measure[is_remaining & ~is_clone]
-        if _is_reuse_natural(measure_of_others):
+        reuse_by_measure = measures.reused_share if is_reusing_ngrams else measures.similarity
+        if _is_reuse_natural(reuse_by_measure[is_remaining & ~is_clone]):
             return reuse_by_agent
         reuse_by_agent[agent] = float(reuse[agent])
 

@@ -37,11 +37,9 @@ MIN_PROMPT_SIMILARITY = 0.9
 def find_similar_items(pool: Pool, *, seed: int = 0) -> Iterator[Finding]:
     """Find clusters of near-duplicate items, whose prompts or responses use the same words; yield one finding per cluster.
 
-    To compare the responses to items A and B, the agents are divided into two halves. The similarity between A and B compares the
-    responses of one half to A with the responses of the other half to B. The similarity within A compares the responses of the
-    two halves to A. Items A and B have similar responses if the similarity between them is at least `MIN_RESPONSE_SIMILARITY`
-    times the similarity within A, and at least `MIN_RESPONSE_SIMILARITY` times the similarity within B. Words are weighted by
-    idf (inverse document frequency), and similarity is the cosine.
+    Similarity is the cosine of word counts, weighted by idf (inverse document frequency). The responses of two halves of the
+    agents are compared, to different items and to the same item. Items have similar responses if the similarity between them is
+    at least `MIN_RESPONSE_SIMILARITY` times the similarity within each of them.
     """
     if pool.n_items < 2:
         return
@@ -72,10 +70,9 @@ def _find_similar_prompts(pool: Pool) -> csr_array[np.float64]:
 
 
 def _find_similar_responses(pool: Pool, rng: np.random.Generator) -> csr_array[np.float64]:
-    """Find pairs of different items whose responses use similar words.
+    """Find pairs of different items whose responses use similar words, as defined in `find_similar_items`.
 
-    The responses of one half of the agents are compared with those of the other half, see `find_similar_items`. In a large pool,
-    only random items and agents are compared, which `rng` draws.
+    In a large pool, only a random sample of items and agents is compared.
 
     Returns a sparse matrix (n_items, n_items): 1 for a pair of similar items, and 0 otherwise.
     """
@@ -99,11 +96,10 @@ def _find_similar_responses(pool: Pool, rng: np.random.Generator) -> csr_array[n
 
 
 def _compute_min_similarities(first_half: csr_array[np.float64], second_half: csr_array[np.float64]) -> Floats:
-    """Compute for each item the minimum similarity of other items whose responses count as similar to its own.
+    """Compute for each item how similar the responses to another item must be, so that the two items count as similar.
 
-    The similarity within an item compares the responses of two halves of the agents to this item. The minimum is
-    `MIN_RESPONSE_SIMILARITY` · max(similarity within the item, median of this similarity over items). Without the median, the
-    minimum would be too low for an item whose responses have almost no words in common.
+    The minimum is `MIN_RESPONSE_SIMILARITY` times the similarity within the item: between the responses of two halves of the
+    agents. If this similarity is below its median over all items, the median replaces it.
 
     first_half, second_half : weighted word counts (n_items, n_distinct_words) of the responses of each half, with rows of
         norm 1 or 0
@@ -139,8 +135,7 @@ def _count_words_by_half(pool: Pool, agents: Positions, items: Positions) -> csr
     half_of_text = np.repeat(np.arange(n_agents) % 2, n_items)
     row_of_text = item_of_text + half_of_text * n_items
 
-    # Sum the rows of `has_word` (one per text) that belong to the same row of the result. The indicator matrix has a 1 for
-    # each text, in the row of the result to which the text belongs, so that its product with `has_word` is this sum.
+    # the product sums the rows of `has_word` (one per text) that belong to the same row of the result
     n_texts = len(texts)
     indicators = csr_array((np.ones(n_texts), (row_of_text, np.arange(n_texts))), shape=(2 * n_items, n_texts))
     return csr_array(indicators @ has_word)
@@ -149,7 +144,7 @@ def _count_words_by_half(pool: Pool, agents: Positions, items: Positions) -> csr
 def _weight_and_normalize_rows(counts: csr_array[np.float64], *, n_halves: int = 1) -> csr_array[np.float64]:
     """Weight word counts by idf (inverse document frequency), and scale each row to norm 1. A row of zeros stays 0.
 
-    The idf depends on the number of items with the word. An item that has the word in both halves counts once.
+    The documents of the idf are the items; an item that has the word in both halves counts once.
 
     counts : sparse matrix (n_halves · n_items, n_distinct_words); with two halves, all items of the first half come first
     n_halves : 2 if `counts` has separate rows for two halves of the agents, else 1
@@ -175,12 +170,11 @@ def _find_similar_pairs(
 ) -> csr_array[np.float64]:
     """Find the pairs of different items with similar weighted word counts (profiles).
 
-    Items i and j are similar if the scalar product of row i of `profiles_a` and row j of `profiles_b` is at least the minimum
-    similarity of both items. To save time, two items are compared only if they share one of their rarest words.
-    `_select_rarest_words` keeps enough words of each item, so that no other pair can be similar.
+    Similarity is the scalar product of a row of `profiles_a` and a row of `profiles_b`. To save time, it is computed only for
+    items that share one of their rarest words. No other items can be similar; see `_select_rarest_words`.
 
     profiles_a, profiles_b : sparse matrices (n_items, n_distinct_words), with rows of norm 1 or 0
-    min_similarity : float array (n_items,)
+    min_similarity : float array (n_items,); a pair is similar if its similarity is at least the minima of both items
 
     Returns a sparse matrix (n_items, n_items) with 1 for each pair.
     """
@@ -238,12 +232,11 @@ def _iter_pairs_with_shared_words(
 def _select_rarest_words(
     profiles: csr_array[np.float64], min_similarity: Floats, word_ranks: Positions
 ) -> csr_array[np.float64]:
-    """Keep the rarest words of each item. The norm of the dropped words is below the minimum similarity of the item.
+    """Drop the most common words of each item, as long as two items that share no other word cannot be similar.
 
-    Two items that share no kept word are not similar. Proof: compare the most common kept word of each item. Let A be the item
-    whose word is rarer, and B the other item. Every word that A keeps is rarer than the most common word that B keeps. Therefore,
-    B keeps it, too, if B contains it. As the items share no kept word, A drops all words that both items contain. The scalar
-    product is at most the norm of A's dropped words, which is below the minimum of A.
+    The norm of the dropped words of an item is below its minimum similarity. If two items share no kept word, the item whose
+    most common kept word is rarer drops all words that they share. Their scalar product is then at most the norm of the words
+    that this item drops, so the items are not similar.
 
     profiles : sparse matrix (n_items, n_distinct_words), rows of norm 1 or 0
     min_similarity : float array (n_items,), minimum scalar product of similar items

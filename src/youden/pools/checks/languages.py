@@ -107,7 +107,7 @@ def _find_deviating_agents(codes: Mapping[int, Mapping[int, str]]) -> list[int]:
     for code_by_item in codes.values():
         for item, code in code_by_item.items():
             counts_by_item[item][code] += 1
-    main_code_by_item = {item: counts.most_common(1)[0][0] for item, counts in counts_by_item.items()}
+    main_code_by_item = {item: max(counts, key=counts.__getitem__) for item, counts in counts_by_item.items()}
 
     deviating_agents = []
     for agent, code_by_item in codes.items():

@@ -79,24 +79,24 @@ def _count_duplicates(pool: Pool, agents: Sequence[int]) -> Counter[int]:
     """
     n_items: Counter[int] = Counter()
     for texts_of_item in pool.texts.T:
-        first_agent: dict[str, int] = {}
+        first_agent_by_text: dict[str, int] = {}
         agents_with_duplicate: set[int] = set()
         for agent in agents:
             text = texts_of_item[agent]
             if text is None or len(text.split()) < MIN_DUPLICATE_WORDS:
                 continue
-            if first_agent.setdefault(text, agent) != agent:
-                agents_with_duplicate |= {agent, first_agent[text]}
+            first_agent = first_agent_by_text.setdefault(text, agent)
+            if first_agent != agent:
+                agents_with_duplicate |= {first_agent, agent}
         n_items.update(agents_with_duplicate)
     return n_items
 
 
 def find_rings(sample: SampledTexts, *, clones: frozenset[str] = frozenset()) -> Iterator[Finding]:
-    """Find rings: three or more agents that share private words on at least half of the items.
+    """Find rings: three or more agents that share private words on at least half of the items; yield one finding per ring.
 
-    A private word of a ring occurs only in responses of its agents, and only on one item. Yields one finding per ring.
-
-    A set of agents is skipped if at least half of them are clones, because clones share all their words.
+    A private word of a ring occurs only in responses of its agents, and only on one item. If at least half of the agents are
+    clones, they are not a ring, because clones share all their words.
 
     clones : ids of agents with a finding as clones
     """
@@ -124,9 +124,8 @@ def find_rings(sample: SampledTexts, *, clones: frozenset[str] = frozenset()) ->
 def _count_items_with_private_word(sample: SampledTexts) -> Counter[tuple[int, ...]]:
     """Count for each group of agents the items on which the group has a private word.
 
-    A private word of a group occurs in the responses of all its agents to an item. It does not occur in responses of other
-    agents, in responses to other items, or in the prompt of the item. Very small and very large groups do not count; see
-    `_find_groups_with_private_word`.
+    A private word occurs in the responses of all agents of the group to one item, and neither in other responses nor in the
+    prompt. Very small and very large groups do not count; see `_find_groups_with_private_word`.
 
     Returns the number of items by group, a tuple of the ascending positions of its agents.
     """
@@ -147,8 +146,8 @@ def _count_items_with_private_word(sample: SampledTexts) -> Counter[tuple[int, .
 def _find_groups_with_private_word(sample: SampledTexts, responses: slice, is_new_word: Bools) -> set[tuple[int, ...]]:
     """Find the groups of agents that use a private word in their responses to one item, as colluding agents may do.
 
-    A private word is a new word that only a group of agents uses. The group has at least `MIN_RING_SIZE` agents and at most half
-    of the agents (a group of `MIN_RING_SIZE` agents may have more than half), and not all agents that responded to the item.
+    A private word is a new word that only the agents of a group use. The group has at least `MIN_RING_SIZE` agents, but not all
+    agents that responded to the item. A group of more than `MIN_RING_SIZE` agents has at most half of the agents of the pool.
 
     responses : range of the responses to the item in the sample
     is_new_word : bool array (n_distinct_words,), whether a word occurs neither on other items nor in the prompt
@@ -166,8 +165,8 @@ def _find_groups_with_private_word(sample: SampledTexts, responses: slice, is_ne
     agents = sample.agent_of[responses]
     groups = set()
     for word in np.flatnonzero(is_private_word):
-        # the CSC format has the rows of column w, here the responses with word w, in indices[indptr[w] : indptr[w + 1]]
-        start, end = has_word.indptr[word : word + 2]
+        # in the CSC format, `indices` has the rows (responses) of each column (word), and `indptr` the start of each column
+        start, end = has_word.indptr[word], has_word.indptr[word + 1]
         responses_with_word = has_word.indices[start:end]
         users = agents[responses_with_word]
         groups.add(tuple(sorted(users.tolist())))
@@ -186,9 +185,8 @@ _FAMILY_REMEDY = (
 def find_families(sample: SampledTexts) -> Iterator[Finding]:
     """Report families of agents (`meta.family`) that are a large part of the pool or have similar responses.
 
-    The responses of a family are similar if two members share more words than a member and an agent outside the family: on
-    average, at least `MIN_FAMILY_RATIO` times as many. A family of three or more agents is large if it has at least the fraction
-    `LARGE_FAMILY_SHARE` of all agents.
+    A family has similar responses if its members are at least `MIN_FAMILY_RATIO` times as similar to each other as to other
+    agents. A family of three or more agents is large if it has at least the fraction `LARGE_FAMILY_SHARE` of all agents.
 
     Yields one finding per family.
     """
@@ -304,12 +302,9 @@ def _make_template_finding(agent: str, message: str, share: float) -> Finding:
 def _compute_relative_specificity(sample: SampledTexts) -> Floats:
     """Compute how specific the responses of each agent are to their items, relative to the median agent.
 
-    The prompt overlap of a response is the weighted share of the response's words that the prompt contains. The specificity of
-    an agent is the median prompt overlap of its responses, divided by that of the median agent.
-
-    Good responses may avoid the words of the prompt, but have words in common with other good responses to the same item: they
-    have a large response overlap. If the response overlap of an agent is at least `NORMAL_RELATIVE_OVERLAP` times that of the
-    median agent, the specificity of the agent is 1. If any item has no prompt, the response overlap replaces the prompt overlap.
+    Specificity is the weighted share of the words of a response that occur in its prompt. Good responses may avoid these words,
+    but share words with other responses to the item (response overlap). The specificity is therefore 1 for an agent with a normal
+    response overlap. If any item has no prompt, the response overlap itself is returned.
 
     Returns a float array (n_agents,): 1 for the median agent, less for less specific agents, NaN if it is unknown.
     """

@@ -92,8 +92,9 @@ def _check_size(pool: Pool) -> Iterator[Finding]:
 def _find_gaps(pool: Pool) -> Iterator[Finding]:
     """Report missing responses that prevent comparisons, with at most one finding for each of three problems.
 
-    The problems are agents that respond to less than half of the items, items with responses of fewer than two agents, and
-    agents that have no item in common with another agent.
+    - agents that respond to less than half of the items;
+    - items with responses of fewer than two agents;
+    - agents that have no item in common with another agent.
     """
     n_items_by_agent = pool.present.sum(axis=1)
     n_agents_by_item = pool.present.sum(axis=0)
@@ -178,26 +179,27 @@ def _find_blank_responses(pool: Pool) -> Iterator[Finding]:
 
 def _find_placeholders(pool: Pool) -> Iterator[Finding]:
     """Report responses that only consist of a placeholder for a missing value, such as "#N/A" or "null"."""
-    n_by_placeholder: Counter[str] = Counter()
-    agents: dict[str, None] = {}  # an ordered set
+    counts: Counter[str] = Counter()  # number of responses by placeholder
+    reported: list[str] = []  # ids of agents
     for agent, texts in zip(pool.agents, pool.texts, strict=True):
         for text in texts:
             if text is not None and len(text) < MIN_CLASSIFIED_CHARACTERS and PLACEHOLDER.fullmatch(text):
-                n_by_placeholder[text.strip()] += 1
-                agents.setdefault(agent.id)
-    if not n_by_placeholder:
+                counts[text.strip()] += 1
+                reported.append(agent.id)
+    if not counts:
         return
 
-    n_responses = n_by_placeholder.total()
-    examples = ", ".join(f"{placeholder} ({n:,})" for placeholder, n in n_by_placeholder.most_common(5))
+    agents = tuple(dict.fromkeys(reported))  # each agent once
+    n_responses = counts.total()
+    examples = ", ".join(f"{placeholder} ({count:,})" for placeholder, count in counts.most_common(5))
     yield Finding(
         "stand-ins",
         f"{format_count(n_responses, 'response', 'looks', 'look')} like a placeholder for a missing value: "
-        f"{examples}, by {format_names(tuple(agents))}.",
+        f"{examples}, by {format_names(agents)}.",
         "They are judged like any other response. The judge answers no to their paired trials, or yes if both responses are the "
         "same placeholder.",
         "Remove these rows, so that the cells are missing, or import the responses again.",
-        agents=tuple(agents),
+        agents=agents,
         facts={"n": n_responses},
     )
 

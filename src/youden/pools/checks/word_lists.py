@@ -122,8 +122,8 @@ def compute_function_word_shares(sample: SampledTexts) -> Floats:
 
         for response in responses[n_words >= MIN_WORDS]:
             # `texts.ids` has the words of all texts as numbers, one text after another
-            first_word, end = sample.texts.start[response : response + 2]
-            words = sample.texts.ids[first_word:end]
+            start, end = sample.texts.start[response], sample.texts.start[response + 1]
+            words = sample.texts.ids[start:end]
             shares[response] = is_function_word[words].mean()
     return shares
 
@@ -131,9 +131,8 @@ def compute_function_word_shares(sample: SampledTexts) -> Floats:
 def compute_listed_shares(sample: SampledTexts) -> Floats:
     """Compute the share of the prompt's rare words that each response lists one after another, float array (n_texts,).
 
-    The list is the longest sequence in the response that consists only of rare words of the prompt. The share is its length,
-    divided by the number of rare words of the prompt (at most 25). It is NaN if there is no prompt, or if the prompt has fewer
-    than four rare words.
+    The list is the longest sequence in the response that consists only of rare words of the prompt. Its length is divided by the
+    number of rare words of the prompt (at most 25). The share is NaN if the prompt has fewer than four rare words.
     """
     is_rare = _find_rare_words(sample)
     shares = np.full(len(sample), np.nan)

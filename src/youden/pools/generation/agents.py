@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Self
@@ -140,8 +140,7 @@ def _read_instruction(path: Path) -> str:
 def _check_placeholders(template: str, path: Path, *, notes: bool) -> None:
     """Check that the template of an instruction contains the placeholders that the agent needs, and no others.
 
-    template : text with placeholders: {{text}} for the prompt of the item or the response to rewrite, and {{notes}} for the notes
-        that the model wrote in an earlier request
+    template : text with placeholders: {{text}} for the prompt of the item or the response to rewrite, and {{notes}} for notes
     path : file of the template, for the error message
     notes : whether {{notes}} is required; otherwise it is not allowed
 
@@ -209,10 +208,9 @@ class AgentSpec(BaseModel):
 
     @model_validator(mode="after")
     def _check_fields(self) -> Self:
-        """Check that the agent has a model or steps, which make its responses. Fields that need each other must be set together.
+        """Check that the agent has a model or steps, and that fields that need each other are set together.
 
-        A failed check raises ValueError. The message of the error has no subject, because it is printed after the id of the
-        agent.
+        Raises ValueError. The message has no subject, because it is printed after the id of the agent.
         """
         if (self.model is None) != (self.instruction is None):
             raise ValueError("model and instruction belong together; set both or neither")
@@ -297,7 +295,7 @@ class AgentsFile(BaseModel):
 
 
 def load_agents(path: Path, *, model_map: Mapping[str, str] | None = None) -> AgentsFile:
-    """Read the agents of a file.
+    """Read a file that defines agents, such as agents.yaml, and load the configs of their models.
 
     Parameters
     ----------
@@ -326,17 +324,23 @@ def load_agents(path: Path, *, model_map: Mapping[str, str] | None = None) -> Ag
 
     replacements = model_map or {}
     names = sorted({agent.model for agent in content.agents if agent.model is not None})
-    remedy = (
-        f"Map one of {', '.join(names)}, or all with '*'" if names else "Remove the mapping: the agents use no model"
-    )
-    unknown_names = sorted(set(replacements) - {*names, *([_ALL_MODELS] if names else [])})
-    if unknown_names:
-        raise ConfigError(f"{path}: no agent uses the model '{unknown_names[0]}'. {remedy}.", slug="model-map")
-
+    _check_model_map(replacements, names, path)
     models = {name: _load_model(name, content, path, replacements) for name in names}
     file = AgentsFile(path=path, seed=content.seed, items=content.items, agents=tuple(content.agents), models=models)
     _ = file.sorted_agents  # raises [agents-circle] if the agents cannot be sorted
     return file
+
+
+def _check_model_map(model_map: Mapping[str, str], names: Sequence[str], path: Path) -> None:
+    """Check that `model_map` replaces only models in `names`, which agents use; raise ConfigError [model-map] otherwise."""
+    remedy = "Remove the mapping: the agents use no model"
+    valid_keys = set(names)
+    if names:
+        remedy = f"Map one of {', '.join(names)}, or all with '*'"
+        valid_keys.add(_ALL_MODELS)
+    unknown_names = sorted(set(model_map) - valid_keys)
+    if unknown_names:
+        raise ConfigError(f"{path}: no agent uses the model '{unknown_names[0]}'. {remedy}.", slug="model-map")
 
 
 def _check_agents(content: _AgentsYaml, path: Path) -> None:
@@ -402,8 +406,8 @@ def _format_agent(error: ValidationError, data: Any) -> str:
 def _load_model(name: str, content: _AgentsYaml, path: Path, model_map: Mapping[str, str]) -> JudgeConfig:
     """Load the config of a model, or of the model that replaces it.
 
-    A model has the same config keys as a judge. It is defined under `models:` in the agents' file, either by these keys, or by
-    the name or path of a judge config. A name that is not defined there is itself the name or path of a judge config.
+    A model has the same config keys as a judge. Under `models:`, the agents' file defines it by these keys, or by the name or
+    path of a judge config. A name that the file does not define is itself the name or path of a judge config.
 
     name : name of the model
     content : contents of the agents' file

@@ -115,8 +115,8 @@ def collect_requests(
 ) -> dict[str, AgentRequest]:
     """Build the requests of a generation without sending them.
 
-    A request may contain earlier answers: the notes of the agent (the answer to its first request), or the response of another
-    agent, on which the agent is based. If such an answer is not known yet, the request is left out.
+    A request may contain an earlier answer: the notes of the agent, or the response of the agent on which it is based. If this
+    answer is not known yet, the request is left out.
 
     Parameters
     ----------
@@ -245,10 +245,10 @@ async def _query_agents(
 def _combine_inputs(
     generation: Generation, agent: AgentSpec, texts: Responses, notes: Responses | None
 ) -> list[tuple[str | None, str | None]]:
-    """Return the text and the notes that a request of an agent contains, one pair per response.
+    """Return the text and the notes to insert into the requests of an agent, one pair per response.
 
-    An agent with an instruction for notes sends two requests for each response. The answer to the first request is the notes,
-    which are inserted into the second one. The notes are empty in all other requests.
+    An agent with an instruction for notes sends two requests per response: the second one contains the notes that answer the
+    first one. In all other requests, the notes are an empty text.
 
     texts : responses by id of the agent on which this agent is based
     notes : notes by id of the agent; None for the requests for notes
@@ -352,8 +352,7 @@ def _build_pool(generation: Generation, texts: Responses, *, name: str) -> tuple
 def _arrange_texts(texts: Sequence[str | None], *, n_items: int) -> Objects:
     """Arrange the generated responses of one agent as a pool stores them, with one row per repeat.
 
-    An agent responds several times to an item. In a pool, its responses to an item have no gaps: if the second of three is
-    missing, the third becomes the second, and the third is None.
+    Missing responses to an item are moved behind the others: if the second of three is missing, the third becomes the second.
 
     texts : the first responses to all items, then the second ones, and so on; None for a missing one
 
@@ -361,8 +360,9 @@ def _arrange_texts(texts: Sequence[str | None], *, n_items: int) -> Objects:
     """
     texts_by_repeat = np.array(texts, dtype=np.object_).reshape(-1, n_items)
     for item in range(n_items):
-        # False sorts before True, and the order of the other texts is kept
-        texts_by_repeat[:, item] = sorted(texts_by_repeat[:, item], key=lambda text: text is None)
+        responses = [text for text in texts_by_repeat[:, item] if text is not None]
+        n_missing = len(texts_by_repeat) - len(responses)
+        texts_by_repeat[:, item] = responses + [None] * n_missing
     return texts_by_repeat
 
 

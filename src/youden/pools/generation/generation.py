@@ -184,8 +184,8 @@ def check_output_pool(generation: Generation, out: Path) -> None:
     Raises
     ------
     ConfigError
-        [out-not-empty]: in three cases. The folder contains a pool of other agents or items; a pool with more responses of an
-        agent to an item; or, without a pool, an agents.jsonl or items.jsonl with other contents.
+        [out-not-empty]: if the folder contains a pool of other agents or items, or a pool with more responses of an agent to an
+        item. Also if it contains no pool, but an agents.jsonl or items.jsonl with other contents.
     """
     if not (out / RESPONSES).exists():
         _check_no_foreign_file(generation, out)
@@ -226,11 +226,11 @@ def _check_no_foreign_file(generation: Generation, out: Path) -> None:
 def _make_agent_metadata(agent: AgentSpec, generation: Generation) -> dict[str, Json]:
     """Return the metadata of an agent that describe how its responses are generated.
 
-    If a pool is generated again, `check_output_pool` compares these metadata. Thus, if the definition of an agent has changed,
-    its old and new responses are not mixed under the same id.
+    `check_output_pool` compares them with the metadata in an existing pool, so that responses of an agent before and after a
+    change are not mixed.
 
-    Returns the fields of `agent` that differ from their defaults, without `id` and `group`; the seed; and, if the
-    agent has a model, the name that its provider uses (the key "asked"), its address and the digests of the instructions.
+    Returns the seed and the fields of `agent` that differ from their defaults. For an agent with a model, also the provider's
+    name of the model (the key "asked"), its address and the digests of the instructions.
     """
     metadata: dict[str, Json] = agent.model_dump(mode="json", exclude={"id", "group"}, exclude_defaults=True)
     metadata["seed"] = generation.file.seed if agent.seed is None else agent.seed

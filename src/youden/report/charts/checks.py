@@ -71,13 +71,12 @@ def _make_difficulty_chart() -> alt.Chart:
 
 
 def draw_curl(data: ReportData) -> Iterator[Figure]:
-    """Draw how far the scores deviate from the additive model (agent + item), with one line per link function.
+    """Draw the distribution of curl, the deviation of scores from the additive model, with one line per link function.
 
-    The deviation of agents i, l on items j, k is the curl |Δ| with Δ = s_ij − s_ik − s_lj + s_lk. Each score s is transformed by
-    the link function. A line is the cumulative distribution function of the curl.
+    The curl of agents i, l on items j, k is |s_ij − s_ik − s_lj + s_lk|. The scores s are transformed by the link function.
 
-    Yields a figure of raw values, and a figure of values divided by the standard deviation of the transformed scores. The second
-    figure omits link functions with a standard deviation of 0. Yields nothing if the run has no curl.
+    Yields a figure of raw values, and a figure of values per standard deviation of the transformed scores, if this is not 0.
+    Yields nothing if the run has no curl.
     """
     curves = data.curl
     if curves:
@@ -167,8 +166,8 @@ def draw_false_positive_rates(data: ReportData) -> Iterator[Figure]:
 def _make_rate_chart() -> alt.LayerChart:
     """Make the chart of the false-positive rates of agents, without its data.
 
-    Each agent has a dot at its rate, which is the fraction of yes-answers among independent trials, and a line that
-    shows the confidence interval of the rate. The colour distinguishes agents with an alarm.
+    Each agent has a dot at its rate, the fraction of yes-answers among independent trials, and a line for its confidence
+    interval. The colour distinguishes agents with an alarm.
     """
     base = make_chart().encode(
         y=alt.Y("agent:N", sort=None, title=None, axis=alt.Axis(labelLimit=170)),
@@ -280,9 +279,8 @@ def _make_prediction_line(curve: Sequence[tuple[float, float]], label_scale: tup
 def _make_quality_chart(facts: QualityFacts) -> alt.LayerChart:
     """Make the chart of the labels of agents against their abilities, without its data.
 
-    Each agent has a dot at the mean of its labels, and a line that shows the interval of its quality (its expected
-    label, estimated from labels and ability). The chart names the outliers, whose labels differ much from the
-    prediction by ability.
+    Each agent has a dot at the mean of its labels, and a line for the interval of its quality: its expected label, estimated from
+    labels and ability. Outliers, whose labels differ much from the prediction by ability, are named.
 
     facts : estimates of quality, with the name and the scale of the label
     """
@@ -341,9 +339,9 @@ def draw_variance_components(data: ReportData) -> Iterator[Figure]:
 def _make_component_chart() -> alt.LayerChart:
     """Make the chart of the variance components of an ability, without its data.
 
-    A variance component is the part of the variance of an ability that has one source, such as the choice of items.
-    Each component has a bar for its standard deviation, and a line for the confidence interval of this standard
-    deviation. The colour states whether the interval of the ability includes the component.
+    A component is the part of the variance that has one source, such as the choice of items. It has a bar for its standard
+    deviation, and a line for the confidence interval. The colour states whether the interval of the ability includes the
+    component.
     """
     base = make_chart().encode(
         y=alt.Y("part:N", sort=None, title=None, axis=alt.Axis(labelLimit=240)),

@@ -128,9 +128,8 @@ _NOTE_ON_RESIDUAL_AGREEMENT = (
 def draw_pairs(data: ReportData) -> Iterator[Figure]:
     """Draw two heat maps of the pairs of agents: the agreement of each pair, and its residual.
 
-    Rows and columns are agents. The residual is the agreement minus the effects of both agents. The second figure is left out
-    if no residual is known. Agents that agree more than honest agents do form a flagged group; the pairs within such a group are
-    outlined. Yields nothing if no pair was compared.
+    The residual is the agreement minus the effects of both agents. The second figure is left out if no residual is known. Pairs
+    within a flagged group, whose agents agree more than honest agents do, are outlined. Yields nothing if no pair was compared.
     """
     grid = data.checks.pairs
     if grid is None or np.isnan(grid.agreement).all():
@@ -280,8 +279,8 @@ def _draw_agents(data: ReportData) -> Iterator[Figure]:
 def _draw_cells(data: ReportData) -> Iterator[Figure]:
     """Draw two heat maps of agents (rows) and items (columns): the scores, and their residuals.
 
-    A residual is the score of an agent on an item minus the prediction of the fit. It shows what the ability of the agent and the
-    difficulty of the item do not explain. If no residual is known, only the scores are drawn.
+    A residual is a score minus the prediction of the fit from the ability of the agent and the difficulty of the item. If no
+    residual is known, only the scores are drawn.
     """
     grid = data.cells
     n_answers = format_n_answers(data.summary)

@@ -88,8 +88,8 @@ def draw_slope(data: Comparison) -> Figure:
 def draw_abilities_by_question(study: InstrumentsStudy) -> Figure:
     """Draw the abilities of each agent in two runs with different questions, as a dot with both intervals.
 
-    The horizontal axis is the ability in the run that asks for information (are two responses to the same item?), and the
-    vertical axis the ability in the run that asks for preferences (which response is better?).
+    Horizontal: ability in the run that asks for information (are two responses to the same item?). Vertical: ability in the run
+    that asks for preferences (which response is better?).
     """
     tooltips = make_tooltips("agent:N", "flag:N", "information_ability:Q .3f", "preference_ability:Q .3f")
     base = make_chart().encode(
@@ -119,10 +119,8 @@ def _make_instruments_frame(study: InstrumentsStudy) -> Frame:
     One run asks for information (are two responses to the same item?), and the other asks for preferences (which
     response is better?).
 
-    study : comparison of the two runs
-
-    Returns a frame with one row per agent. Its columns are the agent; its flag, which is set if the agent is above the average by
-    one question and below the average by the other; and, for each question, the ability with the bounds `low` and `high`.
+    Returns a frame with one row per agent: its ability and interval by each question, and a flag if it is above the average by
+    one question and below it by the other.
     """
     comparisons = list(study.agents.values())
     flags = [comparison.flag or "no flag" for comparison in comparisons]
@@ -149,12 +147,8 @@ def _distinct_positions(ranks: Sequence[int]) -> list[int]:
 def draw_stress_figure(stress: Stress) -> Figure:
     """Draw the rank that the best attacking agent reaches with each attack, one dot per ranking method.
 
-    A stress test adds agents to a run. The added agents try to rise in the ranking without better responses. Their
-    responses are made from the responses of one agent of the run, the base agent. A dot is hollow if the attack is not detected:
-    no finding of `youden check` and no alarm about false positives names an added agent. Attacks without a rank are left out.
-
-    stress : results of the stress test. They contain the rank of the best attacker by attack and ranking method, and the rank of
-        the base agent without an attack.
+    An attack adds agents to a run that try to rise in the ranking without better responses. A dot is hollow if no finding of
+    `youden check` and no alarm about false positives names an added agent. Attacks without a rank are left out.
 
     Returns the figure, with one row per attack, sorted by the rank in the plain ranking.
     """
@@ -175,9 +169,8 @@ def draw_stress_figure(stress: Stress) -> Figure:
 def _make_stress_chart(stress: Stress, attack_names: list[str]) -> alt.LayerChart:
     """Make the chart of the ranks that attackers reach, without its data.
 
-    The chart has one row per attack. Each row has one dot per ranking method. A dot is filled if a check or an alarm
-    detects the attack. The dashed line is the rank of the base agent in the plain ranking without an attack; if the base
-    agent has no rank, it is the last rank.
+    The chart has one row per attack, with one dot per ranking method. A dot is filled if a check or an alarm detects the attack.
+    The dashed line is the rank of the base agent without an attack, or the last rank if it has none.
 
     attack_names : names of the attacks, in the order of the rows
     """
@@ -206,11 +199,9 @@ def _make_stress_chart(stress: Stress, attack_names: list[str]) -> alt.LayerChar
 def _make_attack_frame(results: Sequence[AttackResult]) -> Frame:
     """Make the data of the figure that shows the ranks of agents that were added to attack the ranking.
 
-    results : results of the attacks; for each ranking method, the best rank of the agents that the attack added
-
-    Returns a frame with one row per attack and ranking method. Its columns include the best rank of the added agents (`rank`);
-    the mean absolute change in the ranks of all other agents (`others`); and whether the attack is detected: a finding of `check`
-    or a false-positive alarm names an added agent.
+    Returns a frame with one row per attack and ranking method. Column `rank` is the best rank of the added agents, and `others`
+    the mean absolute change in the ranks of all other agents. An attack is detected if a finding of `check` or a false-positive
+    alarm names an added agent.
     """
     names = ("attack", "ranking", "rank", "others", "detected", "check")
     columns: dict[str, list[str | float]] = {name: [] for name in names}
@@ -279,9 +270,8 @@ def draw_budget_figures(study: BudgetStudy, goal: Goal) -> tuple[Figure, ...]:
 def _draw_recall(study: BudgetStudy) -> Figure:
     """Draw the recall of the best agents by number of calls.
 
-    The best k agents are selected by all comparisons, and again by the calls of a design. The recall is the share of the agents
-    in the first selection that are also in the second. For comparison, the items are divided into two halves, and the best k
-    agents are selected by each half. A dashed line per k shows the share that the selections by the two halves have in common.
+    The recall of a design is the share of the k best agents by all comparisons that are also among its k best agents. A dashed
+    line per k shows, for comparison, the recall of the k best agents by one half of the items with the other half.
     """
     tooltips = make_tooltips("design:N", "top:N", "calls:Q ,.0f", "recall:Q .2f")
     chart_by_k = make_chart().encode(color=colour_by("top", "found of"), tooltip=tooltips)
@@ -308,8 +298,8 @@ def _draw_recall(study: BudgetStudy) -> Figure:
 def _make_recall_frame(study: BudgetStudy) -> Frame:
     """Make the data of the figure that shows the recall of the best agents at each budget.
 
-    Returns a frame with one row per design, budget and number k of best agents. Its columns are the design, the calls, k (`top`),
-    the recall, and the share of the best k agents that the rankings by two halves of the items have in common (`halves`).
+    Returns a frame with one row per design, budget and number k of best agents (`top`). Column `halves` is the share of the best
+    k agents that the rankings by two halves of the items have in common.
     """
     columns: dict[str, list[str | float | None]] = {name: [] for name in ("design", "calls", "top", "recall", "halves")}
     for design, results in study.designs.items():

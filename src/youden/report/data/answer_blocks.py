@@ -124,9 +124,9 @@ def encode_trials(columns: Mapping[str, NDArray[Any]], plan: Plan) -> TrialCodes
 
     Notes
     -----
-    The code is 4·p + 2·s + y. Here, p is the number of the pair of texts without regard to their order; s is 1 if the
-    text with the larger number is read first, and 0 if it is read second; y is 1 for a yes and 0 for a no. So
-    `code >> 2` is the same for trials of the same two texts, and `code >> 1` if the texts also have the same order.
+    The code is 4·p + 2·s + y, where p is the number of the pair of texts, s is 1 if the text with the larger number is read
+    first, and y is 1 for a yes. Therefore, `code >> 2` is equal for trials of the same two texts, and `code >> 1` if the texts
+    also have the same order.
     """
     first, second = number_texts(columns, plan)
     lower_text, higher_text = np.minimum(first, second), np.maximum(first, second)
@@ -171,22 +171,21 @@ def compare_repeats(code: TrialCodes) -> Repeats:
     Parameters
     ----------
     code : int64 array (n_trials,)
-        Codes of `encode_trials`, in the order of the run. The last bit of a code is the answer, the bit before it is the order
-        of the two texts, and the remaining bits are the number of the pair of texts.
+        Codes of `encode_trials`, in the order of the run. They contain the two texts, their order and the answer.
 
     Returns
     -------
     Repeats
-        Agreement of the answers in the same order (retest), agreement of the answers in opposite orders, and a mask of the
-        trials whose two texts got contradictory answers: at least one yes and one no, in any order.
+        Agreement of answers with the texts in the same order (retest) and in opposite orders. Also a mask of the trials whose
+        two texts got both a yes and a no, in any order.
 
     Notes
     -----
     Pairs of texts are divided into chunks, and only the trials of one chunk are sorted at a time, to save memory.
     """
-    # a power of 2 that is larger than the number of full chunks: n has b bits if 2^(b − 1) ≤ n < 2^b
-    n_full_chunks = len(code) // TRIALS_PER_SORT
-    n_chunks = 2 ** n_full_chunks.bit_length()
+    n_chunks = 1  # a power of 2, so that the last bits of the number of a pair are the number of its chunk
+    while n_chunks * TRIALS_PER_SORT <= len(code):
+        n_chunks *= 2
     differ = np.zeros(len(code), dtype=np.bool_)
     retest_counts = np.zeros(2, dtype=np.int64)  # numbers of compared and of equal answers
     swapped_counts = np.zeros(2, dtype=np.int64)
@@ -243,17 +242,18 @@ class _SortedAnswers(NamedTuple):
     def have_yes_and_no(self) -> Bools:
         """Return for each answer whether its two texts, in any order, got a yes and a no: bool array (n_answers,)."""
         pair = self.question >> 1
-        starts = np.flatnonzero(np.diff(pair, prepend=-1))
-        n_answers = np.diff(starts, append=len(pair))
-        n_yes = np.add.reduceat(self.is_yes, starts) if len(starts) else n_answers
+        is_first_of_pair = np.diff(pair, prepend=-1) != 0
+        group = np.cumsum(is_first_of_pair) - 1  # number of the pair, from 0
+        n_answers = np.bincount(group)
+        n_yes = np.bincount(group, weights=self.is_yes)
         has_both: Bools = (n_yes > 0) & (n_yes < n_answers)
-        return np.repeat(has_both, n_answers)
+        return np.asarray(has_both[group])
 
 
 def _list_rows_of_chunk(code: TrialCodes, chunk: int, n_chunks: int) -> Positions:
-    """List the rows of the answered trials whose pair of texts belongs to one chunk.
+    """List the rows of the answered trials whose pair of texts belongs to a chunk.
 
-    The pair of texts with the number p belongs to the chunk p modulo `n_chunks`. The trials are read in slices, to save memory.
+    The pair of texts with the number p belongs to the chunk p modulo `n_chunks`. Trials are processed in slices to save memory.
 
     code : int64 array (n_trials,), 4·p plus two bits for the order of the texts and the answer; −1 for an unanswered trial
     chunk : number of the chunk, from 0

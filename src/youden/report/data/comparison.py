@@ -169,13 +169,12 @@ def compare_quality(runs: Sequence[tuple[str, RunFolder]]) -> Iterator[str]:
 def _describe_qualities(first: _RunQuality, second: _RunQuality) -> str:
     """Describe how much two runs agree on the qualities of their agents.
 
-    The quality of an agent is its expected label, for example its expected grade by people, estimated from labels of some of
-    its responses. Its ability comes from the comparisons of a judge, without labels.
+    The quality of an agent is its expected label, such as its mean grade by people, and is estimated from labels of some
+    responses. The ability is estimated without labels.
 
     first, second : qualities and abilities of the agents of each run
 
-    Returns two sentences. The first one states two rank correlations between the runs: of the qualities and of the abilities of
-    the agents in both runs. The second one names, for each run, the best agent by quality and by ability.
+    Returns a sentence with two rank correlations between the runs, and a sentence with the best agents of each run.
     """
     shared_agents = [agent for agent in first.abilities if agent in second.abilities]
     quality_rho = _format_correlation(first.qualities, second.qualities, shared_agents)
@@ -224,7 +223,7 @@ def match_answers(result: Verdicts, other_result: Verdicts) -> Floats:
 def _match_agents(first: Sequence[RankedAgent], second: Sequence[RankedAgent]) -> list[SlopeLine]:
     """Match the agents that have an ability in both rankings, and test whether each agent differs between the rankings.
 
-    Returns one line of a slope chart per agent, in the order of the first ranking, with its ranks among these agents.
+    Returns the rows and ranks of each agent for a slope chart, in the order of the first ranking. Ranks are among these agents.
     """
     second_by_id = {row.agent: row for row in second if row.ability is not None}
     first_rows = [row for row in first if row.ability is not None and row.agent in second_by_id]
@@ -241,14 +240,15 @@ def _match_agents(first: Sequence[RankedAgent], second: Sequence[RankedAgent]) -
 
 
 def _test_changes(pairs: Sequence[tuple[RankedAgent, RankedAgent]], ability: Floats) -> list[bool]:
-    """Test whether each agent differs significantly between two rankings, and return one bool per agent.
+    """Test for each agent whether its distance from the average agent differs significantly between two rankings.
 
-    The test compares the distance of the agent from the average agent in both rankings, in units of the standard deviation of the
-    abilities in each ranking. If all standard errors are unknown, or if all abilities of a ranking are equal, distances cannot be
-    compared. An agent then differs if its two rank intervals do not overlap.
+    If all standard errors are unknown, or if all abilities of a ranking are equal, distances cannot be compared. An agent then
+    differs if its rank intervals in the two rankings do not overlap.
 
     pairs : row of each agent in the first and in the second ranking
     ability : float array (2, n_agents), abilities of the agents in both rankings
+
+    Returns one bool per agent.
     """
     has_disjoint_ranks = [_has_disjoint_ranks(first, second) for first, second in pairs]
     if len(pairs) < 2:

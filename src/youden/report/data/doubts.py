@@ -132,8 +132,8 @@ def measure_groups(pairs: PairMeans, groups: Sequence[str | None], agents: Seque
     The influence of a group is Spearman's ρ between two rankings of the other agents: with and without the agents of the
     group as partners. It needs at least five agents outside the group.
     """
-    # The additive model predicts the agreement of a pair (row, column) as the sum of the effects of its two agents.
-    # Without the effect of the column, each entry is an estimate of the effect of the row.
+    # In the additive model, the agreement of a pair is the sum of the effects of the row and the column.
+    # Each entry minus the effect of its column is therefore an estimate of the effect of its row.
     agreement_sum = np.where(pairs.compared, pairs.mean, 0.0).sum(axis=1)
     effect = fit_pair_effects(pairs.compared.astype(np.float64), agreement_sum)
     residual = pairs.mean - effect[None, :]
@@ -148,16 +148,15 @@ def measure_groups(pairs: PairMeans, groups: Sequence[str | None], agents: Seque
     return sorted(measured_groups, key=lambda measures: measures.inside is None)
 
 
-def groups_table(lines: Sequence[GroupLine]) -> Table:
+def build_groups_table(lines: Sequence[GroupLine]) -> Table:
     """Tabulate the agreement of agents within and across groups, and the influence of each group on the ranking.
 
-    The table has one row per group; "–" if a value is unknown. The columns are:
+    The table has one row per group, with these columns:
 
-    - "inside", "across": agreement of the agents of the group with each other, and with other agents.
-    - "loses from": size of the smallest coalition that would rank above the group, as a percentage of the pool. A coalition is
-      a set of agents that always agree with each other.
-    - "without it": correlation of two rankings of the other agents, with and without the group as partners.
-    - "moves most": agent whose rank differs most between these rankings, with the difference.
+    - "inside", "across": agreement of the agents of the group with each other, and with other agents
+    - "loses from": percentage of the pool that, by always agreeing with each other, would rank above the group
+    - "without it": correlation of the rankings of the other agents with and without the group as partners
+    - "moves most": agent whose rank differs most between these rankings
     """
     rows = []
     for line in lines:
@@ -348,9 +347,8 @@ def check_ranking(evidence: Evidence, summary: Summary) -> RankingChecks:
     Returns
     -------
     RankingChecks
-        Agreement of the pairs and groups of agents, and the findings of all checks that can be made, warnings first. A check
-        that detects no problem has a finding, too. If no two agents were compared, the only check is whether the answers of
-        the judge distinguish the agents.
+        Agreement of the pairs and groups of agents, and the findings of all checks, warnings first. A check without a problem
+        has a finding, too. If no two agents were compared, only the judge's discrimination of the agents is checked.
     """
     agents = evidence.agent_ids
     pairs = evidence.pairs
@@ -377,9 +375,6 @@ def _iter_check_findings(
     evidence: Evidence, summary: Summary, pair_grid: PairGrid, groups: Sequence[GroupLine]
 ) -> Iterator[Finding]:
     """Run the checks of a ranking for which pairs of agents were measured, and yield their findings.
-
-    The checks concern the discrimination of the judge, flagged pairs, the lengths of responses, the agreement of two
-    halves of the items, and groups of agents that influence the ranking or favour their own members.
 
     evidence : tables of the fit
     summary : ranking and facts of the run
@@ -429,8 +424,7 @@ def _check_signal(summary: Summary) -> Finding:
 def _check_pairs(grid: PairGrid, *, n_agents: int) -> Finding:
     """Report the flagged groups of agents, or that there are none, or that the run has too few agents to flag any.
 
-    A group is flagged if its agents have similar texts, or if they agree with each other more than a limit. The limit is the
-    largest agreement of a group of honest agents in the runs that the project has recorded.
+    A group is flagged if its agents have similar texts, or agree more than any group of honest agents in recorded runs.
 
     grid : agreement of all pairs, with the flagged groups
     n_agents : number of agents of the run
@@ -483,11 +477,8 @@ def _check_group_influence(groups: Sequence[GroupLine]) -> Iterator[Finding]:
     if not groups:
         return
 
-    def get_correlation(group: GroupLine) -> float:
-        return group.correlation or 0.0
-
-    most_influential = min(groups, key=get_correlation)
-    correlation = get_correlation(most_influential)
+    most_influential = min(groups, key=lambda group: group.correlation or 0.0)
+    correlation = most_influential.correlation or 0.0
     text = (
         f"If a single group is left out as partners, the ranking of the other agents correlates with the full ranking at ρ = "
         f"{correlation:.2f} or more. It changes most without “{most_influential.group}”"
@@ -507,10 +498,10 @@ def _check_group_influence(groups: Sequence[GroupLine]) -> Iterator[Finding]:
 
 
 def _check_coalitions(groups: Sequence[GroupLine]) -> Iterator[Finding]:
-    """Report for each group of agents how large a coalition must be to rank above the group.
+    """Report how large a coalition, a set of agents that always agree, must be to rank above each group of agents.
 
-    A coalition is a set of agents that always agree with each other. Its necessary size is `min_coalition_share`, a fraction of
-    the pool. The size is None for a divided group: its agents do not agree more with each other than with other agents.
+    The size is `min_coalition_share`, a fraction of the pool. It is None for a divided group, whose agents do not agree more with
+    each other than with other agents.
 
     groups : groups with a known agreement; nothing is reported if there are none
     """

@@ -43,8 +43,8 @@ class AgentGrid(ReadOnly):
     def average_tiles(self, order: Positions, *, max_tiles: int = MAX_TILES) -> tuple[Floats, tuple[str, ...], int]:
         """Average the agreement over square tiles, so that a heat map of many agents stays readable.
 
-        The agents are arranged in the given order and divided into groups of consecutive agents. A tile contains the pairs of
-        an agent from one group (rows) and an agent from another or the same group (columns).
+        Agents are arranged in the given order. A tile contains the pairs of several consecutive agents (rows) with several
+        consecutive agents (columns).
 
         Parameters
         ----------
@@ -191,9 +191,9 @@ def _average_by_tile(row: Positions, column: Positions, values: Floats, shape: t
     n_rows, n_columns = shape
     n_tiles = n_rows * n_columns
     is_valid = ~np.isnan(values)
-    tile = (row * n_columns + column)[is_valid]
-    n_cells = np.bincount(tile, minlength=n_tiles).astype(np.float64)
-    total = np.asarray(np.bincount(tile, values[is_valid], n_tiles), dtype=np.float64)
+    tile_of_cell = (row * n_columns + column)[is_valid]
+    n_cells = np.bincount(tile_of_cell, minlength=n_tiles).astype(np.float64)
+    total = np.asarray(np.bincount(tile_of_cell, values[is_valid], n_tiles), dtype=np.float64)
     return _divide_or_nan(total, n_cells).reshape(shape)
 
 
@@ -216,7 +216,7 @@ def choose_bin_sizes(shape: tuple[int, int], max_tiles: int) -> tuple[int, int]:
     Returns
     -------
     agents_per_row, items_per_column : int
-        Numbers of agents and items per bin.
+        Numbers of agents and items per bin, at least 1.
 
     Examples
     --------
@@ -344,19 +344,18 @@ def compute_false_positive_rates(counts: YesCounts, agent_ids: Sequence[str]) ->
     """
     agents_with_alarm = {position for alarm in counts.find_alarms() for position in alarm.agents}
 
-    # counts are (first agent, second agent): the sum over axis 1 has the trials in which an agent comes first, and the sum over
-    # axis 0 those in which it comes second
-    n = counts.n.sum(axis=0) + counts.n.sum(axis=1)
+    # counts are matrices (first agent, second agent), so the trials of an agent are in its row and in its column
+    n_trials = counts.n.sum(axis=0) + counts.n.sum(axis=1)
     n_yes = counts.n_yes.sum(axis=0) + counts.n_yes.sum(axis=1)
-    low, high = _compute_exact_bounds(n, n_yes)
+    low, high = _compute_exact_bounds(n_trials, n_yes)
     rates = []
-    for agent in np.flatnonzero(n).tolist():
+    for agent in np.flatnonzero(n_trials).tolist():
         rate = FalsePositiveRate(
-            agent_ids[agent],
-            int(n[agent]),
-            int(n_yes[agent]),
-            float(low[agent]),
-            float(high[agent]),
+            agent=agent_ids[agent],
+            n=int(n_trials[agent]),
+            n_yes=int(n_yes[agent]),
+            low=float(low[agent]),
+            high=float(high[agent]),
             alarmed=agent in agents_with_alarm,
         )
         rates.append(rate)

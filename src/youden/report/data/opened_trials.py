@@ -150,12 +150,11 @@ def read_raw_answers(request_hashes: Sequence[bytes], store: str | None) -> tupl
     if store is None:
         return (None,) * len(request_hashes)
 
-    hash_texts = [request_hash.decode() for request_hash in request_hashes]
-    hashes_of_requests = [text for text in hash_texts if text]
+    keys = [request_hash.decode() for request_hash in request_hashes]
     with open_store_of_folder(store) as opened_store:
-        completions = opened_store.answers(hashes_of_requests)
-    raw_answer_by_hash = {text: _to_raw(completion) for text, completion in completions.items()}
-    return tuple(raw_answer_by_hash.get(text) for text in hash_texts)
+        completion_by_key = opened_store.answers([key for key in keys if key])
+    raw_answer_by_key = {key: _to_raw(completion) for key, completion in completion_by_key.items()}
+    return tuple(raw_answer_by_key.get(key) for key in keys)
 
 
 def cells_of(line: TrialLine) -> tuple[Cell, Cell]:

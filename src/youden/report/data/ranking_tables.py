@@ -98,10 +98,9 @@ class RankedAgent(RankingRow):
 
 
 def select_ranking(rows: Sequence[RankingRow], ranked_by: RankedBy) -> tuple[RankingRow, ...]:
-    """Return the ranking that a run reports first.
+    """Return the ranking that a run reports first: the plain ranking, or one of the alternative rankings.
 
-    This is the plain ranking, which gives equal weight to all partners of an agent (the agents that it is compared with), or
-    one of the alternative rankings. An agent that is not in the alternative ranking keeps its row of the plain ranking.
+    An agent that is not in the alternative ranking keeps its row of the plain ranking.
 
     rows : plain ranking; each row has an attribute `alternative_rankings`: name of a ranking → row of the agent in it
     ranked_by : name of the ranking to return
@@ -150,8 +149,8 @@ def add_report_columns(
     Returns
     -------
     tuple of RankedAgent
-        The same agents, in the same order, with the probability of being the best, the rank by mean length of the
-        responses (1 for the longest), and the bar of the interval in percent of the axis; each is None if unknown.
+        The same agents, in the same order. Three values are added, each None if unknown: the probability of being the best, the
+        rank by mean length (1 for the longest responses), and the bar of the interval in percent of the axis.
     """
     length_rank_by_agent = {} if pool is None else _rank_by_length(pool)
     p_best_by_agent = choice.p_best if choice else {}
@@ -171,13 +170,10 @@ def add_report_columns(
 def _iter_interval_bars(rows: Sequence[RankingRow]) -> Iterator[IntervalBar | None]:
     """Place the interval of each agent on a common axis, for the bars in the table of the ranking.
 
-    The axis begins at the smallest and ends at the largest of all abilities and interval bounds. Positions on the
-    axis are percentages of its length.
+    The axis reaches from the smallest to the largest of all abilities and interval bounds. Positions are percentages of its
+    length.
 
-    rows : ranking, one row per agent
-
-    Yields for each agent the start and the width of its interval and the position of its ability, or None if the
-    agent has no ability or no interval.
+    Yields the bar of each agent, or None for an agent without an ability or an interval.
     """
     values: list[float] = []
     for row in rows:
@@ -209,9 +205,9 @@ def find_ties(evidence: Evidence, ranking: Sequence[RankedAgent]) -> Tied:
         if not evidence.is_compared[position]:
             tied_agents[agent] = None
             continue
-        differs = evidence.significant[position, positions_by_rank]
-        is_other = positions_by_rank != position
-        tied_positions = positions_by_rank[is_other & ~differs].tolist()
+        is_tied = ~evidence.significant[position]
+        is_tied[position] = False  # an agent is not tied with itself
+        tied_positions = positions_by_rank[is_tied[positions_by_rank]].tolist()
         tied_agents[agent] = tuple(evidence.agent_ids[tied_position] for tied_position in tied_positions)
     return tied_agents
 
@@ -307,8 +303,8 @@ def find_stale_quality(folder: RunFolder) -> Finding | None:
     return Finding("labels-stale", message)
 
 
-def labels_table(validation: Validation) -> Table:
-    """Return a table of the agreement of the ranking with each label, one row per label."""
+def build_labels_table(validation: Validation) -> Table:
+    """Build a table of the agreement of the ranking with each label, one row per label."""
     rows = []
     for label in validation.labels:
         agreement = [_format_agreement(metric) for metric in (label.spearman, label.kendall, label.auc)]
@@ -317,8 +313,8 @@ def labels_table(validation: Validation) -> Table:
     return make_table(title, ["label"], ["agents", "Spearman ρ", "Kendall τ-b", "AUC"], rows)
 
 
-def disagreements_table(label: LabelFacts) -> Table:
-    """Return a table of the agents whose ranks by a label and by ability differ most, one row per agent."""
+def build_disagreements_table(label: LabelFacts) -> Table:
+    """Build a table of the agents whose ranks by a label and by ability differ most, one row per agent."""
     heads = ["agent", f"by {label.name}", "its ranks", "ability", "rank, and its interval", "explained"]
     rows = [
         [
@@ -334,7 +330,7 @@ def disagreements_table(label: LabelFacts) -> Table:
     return Table(f"other ranks by {label.name}", heads, "lrrrrl", rows)
 
 
-def rates_table(rates: RateFacts) -> Table:
+def build_rates_table(rates: RateFacts) -> Table:
     """Build a table of the agents' false-positive rates, the largest first.
 
     The columns are the rate, its 95% interval, which is empty if it is unknown, and the number of independent trials.
@@ -347,23 +343,23 @@ def rates_table(rates: RateFacts) -> Table:
     return make_table("false-positive rates", ["agent"], ["FPR", "95%", "independent trials"], rows)
 
 
-def moved_table(moves: Sequence[AgentChange]) -> Table:
-    """Return a table of the changes since the last extension of a run, one row per agent.
+def build_changes_table(changes: Sequence[AgentChange]) -> Table:
+    """Build a table of the changes since the last extension of a run, one row per agent.
 
     The columns are the ability and the rank before and after the extension, the drift of the agent, and its p-value. Drift is
     the ability by the new answers alone minus the ability by the earlier answers.
     """
     rows = [
         [
-            move.agent,
-            format_decimal(move.before),
-            format_decimal(move.after),
-            str(move.rank_before),
-            str(move.rank_after),
-            format_decimal(move.drift),
-            format_decimal(move.p_holm),
+            change.agent,
+            format_decimal(change.before),
+            format_decimal(change.after),
+            str(change.rank_before),
+            str(change.rank_after),
+            format_decimal(change.drift),
+            format_decimal(change.p_holm),
         ]
-        for move in moves
+        for change in changes
     ]
     return make_table("What changed", ["agent"], ["before", "now", "rank before", "rank now", "drift", "p"], rows)
 

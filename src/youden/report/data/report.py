@@ -92,9 +92,10 @@ class AgentPage:
 def _make_agent_pages(
     evidence: Evidence, summary: Summary, grid: AgentGrid, checks: RankingChecks, worst_trials: Sequence[Sequence[int]]
 ) -> list[AgentPage]:
-    """Return the details of each agent for the report: scores, residuals, agreement, findings and worst trials.
+    """Make the section of each agent in a report: partners, items, findings and worst trials.
 
     evidence : tables of the run, with the score of each cell (an agent on an item)
+    summary : summary of the run, with its warnings
     grid : agreement of all pairs of agents; it defines the order of the agents in the result
     checks : checks of the ranking; each finding is shown for the agents that it names
     worst_trials : for each agent, rows of the trials that lower its ability most; an empty sequence for an imported run, which
@@ -147,10 +148,8 @@ def iter_agent_findings(agent: str, summary: Summary, checks: RankingChecks) -> 
     Yields
     ------
     str
-        First the messages of warnings that name the agent. Then a sentence for each flagged group to which the agent belongs:
-        a group with similar texts or high agreement. Then a sentence if the rank of the agent depends much on its partners,
-        the agents with which the agent is compared. Finally, a sentence for each label that gives the agent another rank
-        than its ability does.
+        First warnings, then flagged groups (similar texts or high agreement). Then a large dependence of the rank on partners,
+        the agents with which it is compared. Then labels that rank the agent otherwise than its ability does.
     """
     warnings = [*summary.warnings, *checks.warnings]
     other_warnings = [finding for finding in warnings if finding.slug not in _SLUGS_WITH_OWN_SENTENCES]

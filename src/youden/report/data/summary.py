@@ -39,13 +39,12 @@ Link = tuple[ScoreKind, str, LinkFacts]
 """Kind of the scores, name of the link, and curl of the scores on it."""
 
 
-def links_table(links: Iterable[Link]) -> Table:
+def build_curl_table(links: Iterable[Link]) -> Table:
     """Tabulate the curl of scores (the deviation from an additive model), one row per link function and kind of scores.
 
-    The link function transforms the scores first. The curl of a rectangle, the scores s of agents i and k on items j and l, is
-    s_ij − s_il − s_kj + s_kl; it is 0 for additive scores. The columns are the median and the 95% quantile of |curl| over all
-    rectangles, these two values divided by the standard deviation (SD) of the transformed scores, and R² of the additive model.
-    The quantiles have standard errors if only a sample of the rectangles was used.
+    The curl of agents i, k on items j, l (a rectangle) is |s_ij − s_il − s_kj + s_kl| for scores s that are transformed by the
+    link function. The columns are its median and 95% quantile, both also per standard deviation (SD) of the transformed scores,
+    and R² of the additive model. The quantiles have standard errors if only a sample of the rectangles was used.
 
     links : one element per row: kind of the scores ("row" or "symmetric"), name of the link function, and statistics
     """
@@ -187,8 +186,8 @@ class Summary:
         Returns
         -------
         Table
-            One row per agent, with texts in the columns: ranks (if there are several agents), agent, group (if any agent
-            has one), ability, interval, bar, and further results of the run.
+            One row per agent, with its ranks (if there are several agents), ability, interval and bar. The group and further
+            results are added if an agent has them.
         """
         columns = list(self._iter_table_columns(self.ranking[:max_agents], bar_cells))
         headings = [column.heading for column in columns]
@@ -256,8 +255,8 @@ class Summary:
     def p_best_text(self) -> str | None:
         """Sentence with the agents' posterior probabilities of being the best, highest first.
 
-        None if all other agents can be ruled out as the best, if agents cannot be compared, if the judge does not discriminate,
-        or if the recommendation is based on labels.
+        None if only one agent can be the best, if agents cannot be compared, if the judge does not discriminate, or if labels
+        decide the recommendation.
         """
         is_based_on_labels = self.recommendation.decided_by == "labels"
         if is_based_on_labels or not self.facts.signal.discriminates:
@@ -350,9 +349,9 @@ class Summary:
     def rates_text(self) -> str | None:
         """Sentences on the false-positive rates of the agents: their range, and their contribution to the variance of an ability.
 
-        The false-positive rate of an agent is estimated from independent calls, which compare responses to different items, and
-        is subtracted from the agent's rate in paired calls. Its standard error therefore adds to the variance of an ability.
-        None if the run has no rates of single agents.
+        The rate of an agent is estimated from independent calls, which compare responses to different items. It is subtracted
+        from the agent's yes rate in paired calls, so its error adds to the variance of the ability. None if the run has no rates
+        of single agents.
         """
         rates = self.facts.rates
         if rates is None:
@@ -412,12 +411,15 @@ class Summary:
         """Numbers of trials without an answer by trial type and reason: (("paired refused", 2), ("self-trial failed", 1))."""
         if self.calls is None:
             return ()
-        by_type = (
-            ("paired", self.calls.missing_paired),
-            ("independent", self.calls.missing_independent),
-            ("self-trial", self.calls.missing_self),
-        )
-        return tuple((f"{name} {reason}", n) for name, reasons in by_type for reason, n in reasons.items())
+        counts_by_type = {
+            "paired": self.calls.missing_paired,
+            "independent": self.calls.missing_independent,
+            "self-trial": self.calls.missing_self,
+        }
+        missing = []
+        for trial_type, count_by_reason in counts_by_type.items():
+            missing += [(f"{trial_type} {reason}", count) for reason, count in count_by_reason.items()]
+        return tuple(missing)
 
 
 def _draw_bar(agent: RankedAgent, cells: int) -> str:

@@ -259,8 +259,8 @@ class WorstTrials:
             answered = start + np.flatnonzero(is_answered[start : start + TRIALS_PER_CHUNK])
             shortfall = self._compute_shortfall(rows, answered)
 
-            # Each trial is considered for its first agent (side 0) and for its second agent (side 1). It is a candidate if it is
-            # at least as bad as the last of the trials that are already kept for the agent.
+            # Each trial is considered for its first agent (side 0) and for its second agent (side 1). It is a candidate if its
+            # shortfall is at least the smallest one that is kept for the agent.
             for side, column in enumerate(("first", "second")):
                 agent = rows.columns[column][answered]
                 is_candidate = shortfall >= self._min_shortfall[agent]
@@ -283,10 +283,10 @@ class WorstTrials:
         return tuple(tuple(self._trials.row[start:stop].tolist()) for start, stop in pairwise(bounds))
 
     def _compute_shortfall(self, rows: TrialRows, chunk: Positions) -> Floats:
-        """Compute how unfavourable each answer is for the agents.
+        """Compute the shortfall of answers: how unfavourable they are for the agents.
 
-        For a paired trial, this is the expected answer minus the actual one. For an independent trial, it is the answer
-        itself, because a yes is wrong. It is 0 for a self-trial.
+        The shortfall of a paired trial is the expected answer minus the actual one. That of an independent trial is the answer
+        itself, because a yes is wrong. That of a self-trial is 0.
 
         chunk : int64 array (n_trials,), positions of answered trials in `rows`
 

@@ -265,20 +265,12 @@ class TrialRows:
         return np.flatnonzero(is_selected)
 
     def _iter_masks(self, condition: TrialFilter) -> Iterator[Bools]:
-        """Evaluate each condition of a filter on the trials of this object, one condition at a time.
-
-        A trial must match all conditions, so the caller combines the arrays by a logical and. A condition that is
-        None is not evaluated.
-
-        condition : filter by agents, items, trial type, kind, answer, and cells (an agent on an item)
-
-        Yields one bool array (n_rows,) per condition: whether each trial matches it.
-        """
+        """Yield, for each condition of a filter that is not None, whether each trial meets it: bool array (n_rows,)."""
         yield from self._iter_masks_by_texts(condition)
         yield from self._iter_masks_by_answers(condition)
 
     def _iter_masks_by_texts(self, condition: TrialFilter) -> Iterator[Bools]:
-        """For each condition of a filter on agents, items or cells, find the trials with a text that meets the condition.
+        """Evaluate the conditions of a filter on agents, items and cells: whether a text of each trial meets them.
 
         A cell is a combination of an agent and an item. Yields one bool array (n_rows,) per condition that is not None.
         """
@@ -409,7 +401,7 @@ def count_kinds(kind: Codes) -> dict[Kind, int]:
     return {name: int(n) for name, n in zip(KINDS, counts, strict=True)}
 
 
-def sample_surprising(kind: Codes, rng: np.random.Generator, max_trials: int) -> Positions:
+def sample_surprising(kinds: Codes, rng: np.random.Generator, max_trials: int) -> Positions:
     """Sample at most `max_trials` trials, the most surprising kinds first.
 
     All trials of a kind are selected before the trials of the next kind. If a kind has more trials than are still allowed, a
@@ -417,7 +409,7 @@ def sample_surprising(kind: Codes, rng: np.random.Generator, max_trials: int) ->
 
     Parameters
     ----------
-    kind : int8 array (n_trials,)
+    kinds : int8 array (n_trials,)
         Index of the kind of each trial in `KINDS`, 0 for the most surprising kind.
     rng : Generator
         Random generator.
@@ -427,13 +419,12 @@ def sample_surprising(kind: Codes, rng: np.random.Generator, max_trials: int) ->
     Returns
     -------
     int64 array (n_sampled,)
-        Positions of the trials, the most surprising kinds first and in random order within a kind; n_sampled is the
-        smaller of `max_trials` and n_trials.
+        Positions of the trials, the most surprising kinds first and in random order within a kind.
     """
     samples = [np.empty(0, dtype=np.int64)]
     n_remaining = max_trials
-    for code in range(len(KINDS)):
-        trials_of_kind = np.flatnonzero(kind == code)
+    for kind in range(len(KINDS)):
+        trials_of_kind = np.flatnonzero(kinds == kind)
         n_sampled = min(n_remaining, len(trials_of_kind))
         sampled = rng.choice(len(trials_of_kind), n_sampled, replace=False)
         samples.append(trials_of_kind[sampled])

@@ -22,18 +22,18 @@ from youden.extras import format_install
 from youden.pipeline.variance_components import build_variance_table
 from youden.report.charts import vega
 from youden.report.data.comparison import Comparison
-from youden.report.data.doubts import groups_table
+from youden.report.data.doubts import build_groups_table
 from youden.report.data.opened_trials import TrialSample
 from youden.report.data.ranking_tables import (
     RankedAgent,
-    disagreements_table,
+    build_changes_table,
+    build_disagreements_table,
+    build_labels_table,
+    build_rates_table,
     format_cell,
-    labels_table,
-    moved_table,
-    rates_table,
 )
 from youden.report.data.report import AgentPage, ReportData
-from youden.report.data.summary import links_table
+from youden.report.data.summary import build_curl_table
 from youden.report.data.trial_rows import TrialLine
 from youden.stats.base.metrics import Metric
 from youden.text.printable import printable
@@ -140,8 +140,8 @@ def draw_ranking_alone(agents: Sequence[RankedAgent], *, source: str, level: flo
 def collect_agent_data(data: ReportData) -> dict[str, Json]:
     """Collect the details of all agents as JSON for the script of the page.
 
-    Returns a mapping with these keys. Agents and items are given by their positions in the run. A position that is a key is
-    written as text.
+    Returns a mapping with the following keys. Agents and items are given by their positions in the run; a position that is a key
+    of a mapping is a text.
 
     names : names of the agents, by position
     items : position → name of the item, for the items that `pages` or `trials` contain
@@ -190,12 +190,12 @@ def _to_page_json(page: AgentPage, row: RankedAgent, data: ReportData) -> dict[s
         "n_tied": None if tied is None else len(tied),
         "findings": [printable(text) for text in page.findings],
         "partners": [
-            [[k, _round(agreement)] for k, agreement in page.high],
-            [[k, _round(agreement)] for k, agreement in page.low],
+            [[partner, _round(agreement)] for partner, agreement in page.high],
+            [[partner, _round(agreement)] for partner, agreement in page.low],
         ],
         "items": [
-            [[j, _round(score), _round(residual)] for j, score, residual in page.gains],
-            [[j, _round(score), _round(residual)] for j, score, residual in page.loses],
+            [[item, _round(score), _round(residual)] for item, score, residual in page.gains],
+            [[item, _round(score), _round(residual)] for item, score, residual in page.loses],
         ],
         "worst_trials": list(page.worst),
     }
@@ -301,12 +301,12 @@ def get_environment() -> Environment:
         lstrip_blocks=True,
     )
     table_functions = (
-        disagreements_table,
-        groups_table,
-        labels_table,
-        links_table,
-        moved_table,
-        rates_table,
+        build_disagreements_table,
+        build_groups_table,
+        build_labels_table,
+        build_curl_table,
+        build_changes_table,
+        build_rates_table,
         build_variance_table,
         quality_table,
     )

@@ -33,8 +33,8 @@ _MARKS: dict[GateOutcome, str] = {"better": "✅", "no worse": "✅", "worse": "
 def render_gate_markdown(gate: Gate) -> str:
     """Render the result of a gate, a comparison of new agents with a baseline, as Markdown.
 
-    The text contains the outcome, a table with one row per agent, the reason for each undecided agent, the next command,
-    and the recommendation of the run.
+    The outcome and a table of the agents are followed by the reasons for undecided results, the next command, and the
+    recommendation of the run.
     """
     outcome = format_outcome(gate, gate.outcome)
     heading = f"## {_MARKS[gate.outcome]} {outcome}: {_format_agents(gate)} against {escape_markdown(gate.baseline)}"
@@ -85,8 +85,8 @@ def render_junit(gate: Gate) -> str:
 def _add_test_case(suite: ET.Element, gate: Gate, row: GateResult) -> None:
     """Add the result of one agent of a gate to a test suite of JUnit XML, as a test case.
 
-    A gate tests whether new agents are worse than a baseline. The test case has a failure if the agent is worse, and
-    an error if the result is undecided. The text of the failure or error is the command to run next.
+    The test case has a failure if the agent is worse than the baseline, and an error if this is undecided. The text of both is
+    the command to run next.
 
     suite : element of the test suite; changed in place
     row : result of the agent

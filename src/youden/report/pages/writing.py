@@ -246,11 +246,10 @@ def render_markdown(data: ReportData) -> str:
 
 
 def _format_headline(run: Summary) -> list[str]:
-    """Format the beginning of the report of a run as lines of Markdown, up to the table of the ranking.
+    """Format the beginning of the report of a run as lines of Markdown: title, recommendation and explanations.
 
-    The lines are the title; the recommendation; the meaning of an ability and the population that its interval refers
-    to; and sentences on the calibration of the judge, on selection bias, and on the probabilities of being the best,
-    if the run has them.
+    Sentences on the calibration of the judge, on selection bias, and on the probabilities of being the best are added, if the run
+    has them.
     """
     recommendation, evidence = run.headline_parts
     lines = [
@@ -268,11 +267,10 @@ def _format_headline(run: Summary) -> list[str]:
 
 
 def _format_summary_statistics(data: ReportData) -> list[str]:
-    """Format summary statistics of a run as lines of Markdown, which follow the ranking.
+    """Format the statistics that follow the ranking in the report of a run as lines of Markdown.
 
-    The statistics are the numbers of calls, the cost of reused answers, the prediction error, the split-half correlation over
-    partners (the agents that an agent is compared with), the variance components, and the changes by the last extension (trials
-    that were added to the finished run). Unknown statistics are left out.
+    They concern calls, prediction error, the influence of partners (the agents that an agent is compared with), variance
+    components, and changes by the last extension. Unknown statistics are left out.
     """
     run = data.summary
     lines = _format_numbers_of_calls(data)
@@ -289,11 +287,9 @@ def _format_summary_statistics(data: ReportData) -> list[str]:
 
 
 def _format_numbers_of_calls(data: ReportData) -> list[str]:
-    """Format the numbers of calls of a run as lines of Markdown for its report.
+    """Format the numbers of calls of a run, and of the answers that it reused, as lines of Markdown.
 
-    The first line states how many calls were made, their percentage of the calls of a dense plan (all ordered pairs
-    of agents on all items), and how many have no answer. If the run reused stored answers, a second line states their
-    number and, if it is known, their cost.
+    The calls are also stated in percent of the calls of a dense plan, which compares all ordered pairs of agents on all items.
 
     Returns an empty list for an imported run, which has no calls.
     """
@@ -440,9 +436,8 @@ def write_comparison(first: RunFolder, second: RunFolder, *, out: Path | None = 
 
     out : file to write, which is replaced if it exists; by default, against-SECOND.html in the folder of the first run
 
-    Raises RunFolderError if a file of a run is damaged, or if it is missing, for example because the run was not fitted.
-    Also raises RunFolderError if the runs have no agent in common, or if one run asks for preferences and the runs have
-    fewer than three agents in common.
+    Raises RunFolderError if a file of a run is missing or damaged, or if the runs have too few agents in common (three are needed
+    if a run asks for preferences).
     """
     path = first.file(f"against-{second.path.resolve().name}.html") if out is None else out
     if first.asks_preference and second.asks_preference:
