@@ -26,7 +26,7 @@ from youden.engines.block_sums import count_calls
 from youden.judging.store.accounts import read_run_payments
 from youden.judging.store.answers import open_store
 from youden.judging.store.contract import Member
-from youden.judging.store.worker_group import PAID_ROW_PREFIX, add_unconfirmed_amount, coordinate_run, join_as_worker
+from youden.judging.store.worker_group import GROUP_ROW_PREFIX, add_unconfirmed_amount, coordinate_run, join_as_worker
 from youden.types.facts import CallFacts
 from youden.types.payments import RunPayments
 
@@ -150,7 +150,7 @@ def test_the_cap_holds_for_a_run_that_is_killed_and_resumed(
 def test_processes_that_start_together_book_unconfirmed_costs_once(tmp_path: Path) -> None:
     store = tmp_path / "answers.db"
     killed = Member("killed 1 process", False, 10**11, 0, 0, 0.0)
-    paid_before = Member(PAID_ROW_PREFIX + "runs/r", False, 0, 0, 0, 0.0)
+    paid_before = Member(GROUP_ROW_PREFIX + "runs/r", False, 0, 0, 0, 0.0)
     with open_store(store) as opened:
         opened.backend.replace_members("r", lambda _now, _rows: [paid_before, killed])
         unbooked = add_unconfirmed_amount(opened, "r", "runs/r", RunPayments())
