@@ -108,10 +108,10 @@ def test_without_litellm_no_price_table_exists(monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.parametrize("start", [1, 3, 20])
 @pytest.mark.parametrize("n_calls", [1, 20, 57, 400, 10_000])
-def test_concurrency_growth_by_one_per_round_agrees_with_a_manual_count(n_calls: int, start: int) -> None:
+def test_concurrency_growth_by_one_per_answer_agrees_with_a_manual_count(n_calls: int, start: int) -> None:
     left, at_once, rounds = n_calls, start, 0
     while left > 0:
-        left, at_once, rounds = left - at_once, min(at_once + 1, 40), rounds + 1
+        left, at_once, rounds = left - at_once, min(2 * at_once, 40), rounds + 1
     assert seconds_in_flight(n_calls, seconds=0.5, start=start, limit=40) == pytest.approx(0.5 * rounds, abs=0.5)
 
 

@@ -30,7 +30,8 @@ from youden.judging.call.pace import RateLimiter
 from youden.judging.store.answers import open_store
 from youden.judging.store.contract import Member
 from youden.judging.store.leases import LEASE_SECONDS
-from youden.judging.store.worker_group import SharedBudget, coordinate_run, join_as_worker
+from youden.judging.store.shared_budget import SharedBudget
+from youden.judging.store.worker_group import coordinate_run, join_as_worker
 from youden.text.printable import mask_passwords, redact_location
 from youden.types import Completion
 from youden.types.payments import RunPayments

@@ -26,8 +26,9 @@ from youden.judging.store import sqlite
 from youden.judging.store.answers import MAX_PENDING_WRITES, open_store
 from youden.judging.store.contract import CopiedTable, Payment, PendingWrites
 from youden.judging.store.leases import LEASE_SECONDS, Leases, PendingBatchKeys, is_dead_process, new_holder_name
+from youden.judging.store.shared_budget import SharedBudget
 from youden.judging.store.statements import Session
-from youden.judging.store.worker_group import SharedBudget, WorkerGroup, coordinate_run, join_as_worker
+from youden.judging.store.worker_group import WorkerGroup, coordinate_run, join_as_worker
 from youden.types import Completion
 
 KEYS = ["a", "b", "c"]

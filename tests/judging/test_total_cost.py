@@ -26,7 +26,7 @@ from youden.engines.block_sums import count_calls
 from youden.judging.store.accounts import read_run_payments
 from youden.judging.store.answers import open_store
 from youden.judging.store.contract import Member
-from youden.judging.store.worker_group import PAID_ROW_PREFIX, add_unconfirmed_amount, coordinate_run, join_as_worker
+from youden.judging.store.worker_group import GROUP_ROW_PREFIX, add_unconfirmed_amount, coordinate_run, join_as_worker
 from youden.types.facts import CallFacts
 from youden.types.payments import RunPayments
 
@@ -85,13 +85,15 @@ def test_the_cap_of_an_extension_adds_to_what_the_run_has_paid(
         assert server.n_requests - before >= n_least
         assert server.n_requests <= 110 + float(cap) / A_CALL
     config = RunFolder(paid_folder / "runs/paid").read_config()
-    assert config.max_cost == pytest.approx(1.1 + 0.5)
+    assert config.max_cost == 1.6
     assert config.unfinished is not None
     assert config.unfinished.format_command(Path("runs/paid")) == "youden extend calls runs/paid 60 --max-cost 0.5"
     assert youden(*words[:-1]).err.rstrip().endswith("[budget]")  # the cap of the run is that of the last command
     assert server.n_requests <= 110 + 0.5 / A_CALL
-    youden(*words, "2").well()
-    assert RunFolder(paid_folder / "runs/paid").read_config().max_cost == pytest.approx(1.1 + 2)
+    youden(*words, "2.2").well()
+    assert (
+        RunFolder(paid_folder / "runs/paid").read_config().max_cost == 3.3
+    )  # not 3.3000000000000003, the sum of floats
 
 
 def test_the_total_includes_answers_that_the_run_no_longer_uses(
@@ -148,7 +150,7 @@ def test_the_cap_holds_for_a_run_that_is_killed_and_resumed(
 def test_processes_that_start_together_book_unconfirmed_costs_once(tmp_path: Path) -> None:
     store = tmp_path / "answers.db"
     killed = Member("killed 1 process", False, 10**11, 0, 0, 0.0)
-    paid_before = Member(PAID_ROW_PREFIX + "runs/r", False, 0, 0, 0, 0.0)
+    paid_before = Member(GROUP_ROW_PREFIX + "runs/r", False, 0, 0, 0, 0.0)
     with open_store(store) as opened:
         opened.backend.replace_members("r", lambda _now, _rows: [paid_before, killed])
         unbooked = add_unconfirmed_amount(opened, "r", "runs/r", RunPayments())

@@ -96,7 +96,7 @@ def _estimate_by_concurrency(config: JudgeConfig, n_calls: int) -> tuple[float, 
 
 
 def seconds_in_flight(n_calls: int, *, seconds: float, start: int, limit: int) -> float:
-    """Compute the duration of calls that are sent in rounds, each with one more call in flight than the round before.
+    """Compute the duration of calls that are sent in rounds, each with twice as many calls in flight as the round before.
 
     The calls of a round are sent at once and take the same time. Once a round has as many calls as the limit allows, the
     later rounds have the same number.
@@ -116,28 +116,23 @@ def seconds_in_flight(n_calls: int, *, seconds: float, start: int, limit: int) -
         Seconds until all calls are answered: `seconds` times the number of rounds. A round that is not full counts in
         proportion to its calls, but there is at least one round. 0 without a call.
 
-    Notes
-    -----
-    Until the limit is reached, the first r rounds have start + (start + 1) + … = start·r + r(r − 1)/2 calls. If these are
-    all n calls, r is the positive solution of a quadratic equation, √(b² + 2n) − b with b = start − 1/2.
-
     Examples
     --------
     >>> seconds_in_flight(100, seconds=2.0, start=10, limit=10)
     20.0
+    >>> seconds_in_flight(100, seconds=2.0, start=10, limit=35)
+    8.0
     """
     if n_calls == 0:
         return 0.0
 
-    n_growing_rounds = limit - start  # rounds with fewer calls than `limit`
-    n_calls_while_growing = n_growing_rounds * (start + limit - 1) / 2
-    if n_calls > n_calls_while_growing:
-        n_full_rounds = (n_calls - n_calls_while_growing) / limit
-        n_rounds = n_growing_rounds + n_full_rounds
-    else:
-        b = start - 0.5
-        n_rounds = math.sqrt(b**2 + 2 * n_calls) - b
-    return seconds * max(n_rounds, 1.0)
+    n_growing_rounds = 0  # full rounds with fewer calls than `limit`
+    n_left, n_in_flight = n_calls, start
+    while n_in_flight < min(limit, n_left):
+        n_growing_rounds += 1
+        n_left -= n_in_flight
+        n_in_flight = min(2 * n_in_flight, limit)
+    return seconds * max(n_growing_rounds + n_left / n_in_flight, 1.0)
 
 
 N_TOKENIZED_TEXTS = 200

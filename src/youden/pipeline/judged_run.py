@@ -25,8 +25,8 @@ from youden.judging.scheduler.progress_log import ProgressLog
 from youden.judging.scheduler.shutdown import check_answered, run_until_stopped
 from youden.judging.store.accounts import calibration_account, read_run_payments
 from youden.judging.store.answers import load_backend_class, open_store_of_folder
+from youden.judging.store.shared_budget import SharedBudget
 from youden.judging.store.worker_group import (
-    SharedBudget,
     WorkerGroup,
     add_unconfirmed_amount,
     coordinate_run,

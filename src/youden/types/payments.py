@@ -5,6 +5,7 @@ The amounts are sums over the cost accounts of the run in its store, and not ove
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 
@@ -50,3 +51,17 @@ class RunPayments:
                 f"{self.n_unknown:,} of its requests have an unknown cost, because their answers were imported or have no price"
             )
         return "; ".join(phrases)
+
+
+def round_up_usd(usd: float) -> float:
+    """Round an amount in USD up to a millionth of a USD, except for the rounding error of a sum.
+
+    Examples
+    --------
+    >>> 0.1 + 0.2, round_up_usd(0.1 + 0.2)
+    (0.30000000000000004, 0.3)
+    >>> round_up_usd(0.00000015)
+    1e-06
+    """
+    picodollars = round(usd * 1e12)
+    return math.ceil(picodollars / 1e6) / 1e6

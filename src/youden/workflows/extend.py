@@ -33,6 +33,7 @@ from youden.text.printable import printable
 from youden.text.sentences import format_count
 from youden.text.yaml_text import format_validation_error
 from youden.types import PAIRED, Pool
+from youden.types.payments import round_up_usd
 from youden.workflows.extension_search import plan_search_round
 from youden.workflows.extension_width import calls_for_all, calls_for_joining
 from youden.workflows.planned_extension import PlannedExtension, plan_step, resume_extension
@@ -124,11 +125,11 @@ def plan_extension(
     unfinished = config.unfinished
     if unfinished is None:
         paid = read_payments_of_run(config, load_judge_of_run(config), folder.read_plan_without_trials())
-        paid_before = paid.usd_under_cap
+        paid_before = round_up_usd(paid.usd_under_cap)
     else:
         paid_before = unfinished.paid_before
     if max_cost is not None:
-        config = config.model_copy(update={"max_cost": paid_before + max_cost})
+        config = config.model_copy(update={"max_cost": round_up_usd(paid_before + max_cost)})
 
     planned = _plan_first_step(config, request)
     if isinstance(planned, str):

@@ -26,7 +26,8 @@ FAILURE_THRESHOLD = 3
 """Consecutive failures after which a server is left out. One is enough if it rejects all calls or is unreachable."""
 
 MIN_WAIT_SECONDS, MAX_WAIT_SECONDS = 1.0, 30.0
-"""Shortest and longest time until a server that is left out is probed again."""
+"""Shortest and longest time until a server that is left out is probed again. Also those for which a server that replies with
+HTTP 429 gets no requests if another server works."""
 
 
 @dataclass
@@ -49,6 +50,8 @@ class _Server:
     """Time at which it is probed again, by the clock of the judge."""
     is_probed: bool = False
     """Whether a call is probing it."""
+    throttled_until: float = 0.0
+    """Time, by the clock of the judge, until which other servers are preferred because of a reply with HTTP 429."""
     last_failure: str = ""
     """Reason of its last failure."""
 
@@ -142,7 +145,8 @@ class RoundRobin:
             try:
                 return await self._send_to_server(server, request)
             except CallError as error:
-                can_try_next = error.unbilled and _is_independent_of_request(error)
+                is_throttled = error.status == TOO_MANY_REQUESTS
+                can_try_next = error.unbilled and (is_throttled or _is_independent_of_request(error))
                 if len(tried) == len(self._servers) or not can_try_next:
                     raise _with_address(error, server.address) from None
 
@@ -170,7 +174,8 @@ class RoundRobin:
         """Select the server for a request.
 
         A server that is left out comes first if it is time to probe it. Otherwise, the working server with the fewest calls in
-        flight is selected. If no server works, the server that is to be probed next is selected.
+        flight is selected, if possible one without a recent reply with HTTP 429. If no server works, the server that is to be
+        probed next is selected.
 
         tried : servers that failed for this request, which are not selected again
         """
@@ -187,7 +192,8 @@ class RoundRobin:
         working = [server for server in untried if not server.is_left_out]
         if not working:
             return min(untried, key=lambda server: server.probe_time)
-        selected = min(working, key=lambda server: server.n_in_flight)
+        unthrottled = [server for server in working if now >= server.throttled_until]
+        selected = min(unthrottled or working, key=lambda server: server.n_in_flight)
         self._last_position = self._servers.index(selected)
         return selected
 
@@ -203,6 +209,9 @@ class RoundRobin:
         try:
             reply = await server.judge.answer(request)
         except CallError as error:
+            if error.status == TOO_MANY_REQUESTS:
+                wait = min(error.retry_after or MIN_WAIT_SECONDS, MAX_WAIT_SECONDS)
+                server.throttled_until = self._clock() + wait
             if _shows_working_server(error):
                 server.record_success()
             else:

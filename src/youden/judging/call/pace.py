@@ -1,8 +1,7 @@
 """Limit the number of calls in flight, and the requests and tokens per minute.
 
-The number of calls in flight decreases if the server replies with HTTP 429, and increases otherwise. Requests are
-spread evenly over a minute, instead of being sent at its beginning. The module `learned_rate` limits the requests to a
-server whose limit is unknown.
+Requests are spread evenly over a minute, instead of being sent at its beginning. The module `learned_rate` limits the
+requests to a server whose limit is unknown.
 
 Both limits are leaky buckets of `aiolimiter`, chosen over `asyncio-throttle` by `benchmarks/engine_parts.py limiters`
 (two cores, Python 3.11, a busy machine). At 500 and 1,300 requests a second:
@@ -18,22 +17,14 @@ Only aiolimiter can also weight a call by its tokens. asyncio-throttle polls the
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Callable
 
 from aiolimiter import AsyncLimiter
 
 DEFAULT_START_CONCURRENCY = 20
-DECREASE_FACTOR = 0.8
-COOLDOWN_SECONDS = 15.0
-"""Time after a decrease in which further 429s belong to the same episode and do not decrease the limit again."""
 
 
 class ConcurrencyLimiter:
-    """Limit the number of calls in flight, by additive increase and multiplicative decrease.
-
-    The limit increases by 1 after `limit` successful calls, and decreases to 80%, but not below 1, at each episode of
-    replies with HTTP 429 (too many requests).
+    """Limit the number of calls in flight. The limit increases by 1 with each answer.
 
     Parameters
     ----------
@@ -41,8 +32,6 @@ class ConcurrencyLimiter:
         Largest value of the limit.
     start : int, default 20
         First value of the limit.
-    clock : callable, default time.monotonic
-        Clock in seconds.
 
     Attributes
     ----------
@@ -50,16 +39,10 @@ class ConcurrencyLimiter:
         Number of calls that may be in flight now.
     """
 
-    def __init__(
-        self, max_limit: int, *, start: int = DEFAULT_START_CONCURRENCY, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, max_limit: int, *, start: int = DEFAULT_START_CONCURRENCY) -> None:
         self.max_limit = max_limit
         self.limit = min(start, max_limit)
-        self._clock = clock
         self._semaphore = asyncio.Semaphore(self.limit)
-        self._n_excess = 0  # calls in flight above the limit after a decrease
-        self._n_successes = 0
-        self._decreased_at = -COOLDOWN_SECONDS
 
     async def acquire(self) -> None:
         """Wait until another call may be in flight; callers are admitted in the order of their arrival."""
@@ -67,33 +50,13 @@ class ConcurrencyLimiter:
 
     def release(self) -> None:
         """Report that a call has ended."""
-        if self._n_excess:
-            self._n_excess -= 1
-        else:
-            self._semaphore.release()
+        self._semaphore.release()
 
     def record_success(self) -> None:
-        """Record that a call was answered, which may increase the limit."""
-        self._n_successes += 1
-        if self._n_successes >= self.limit and self.limit < self.max_limit:
-            self._n_successes = 0
+        """Record that a call was answered, which increases the limit unless it has its largest value."""
+        if self.limit < self.max_limit:
             self.limit += 1
             self.release()
-
-    def record_throttling(self) -> bool:
-        """Record a reply with HTTP 429 (too many requests), and return whether it decreased the limit.
-
-        If the limit was already decreased less than `COOLDOWN_SECONDS` ago, it stays unchanged.
-        """
-        now = self._clock()
-        if now - self._decreased_at < COOLDOWN_SECONDS:
-            return False
-        self._decreased_at = now
-        new_limit = max(1, int(self.limit * DECREASE_FACTOR))
-        self._n_excess += self.limit - new_limit
-        self.limit = new_limit
-        self._n_successes = 0
-        return True
 
 
 BUCKETS_PER_SECOND = 50

@@ -6,6 +6,7 @@ Whether there is another attempt is decided in `loop`.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
@@ -101,6 +102,7 @@ class Caller:
         try:
             estimated_tokens = await self._wait_for_rate_limit(call.request)
             spent = max_cost  # from here on, the server may charge the call
+            send_time = time.monotonic()
             reply = await with_timeout(self.config.timeout, self.backend.open().answer(call.request))
             completion, usage_error = check_usage(
                 reply, n_bytes=n_bytes, n_messages=n_messages, answer_limit=self._answer_limit
@@ -118,7 +120,6 @@ class Caller:
             if error.unbilled:
                 spent = 0.0
             if error.status == TOO_MANY_REQUESTS:
-                self.concurrency.record_throttling()
                 self.learned_rate.record_throttling(error.retry_after)
             raise
         finally:
@@ -130,7 +131,7 @@ class Caller:
             call.last_attempt_usd = booked
             call.usd += booked
         self.concurrency.record_success()
-        self.learned_rate.record_answer()
+        self.learned_rate.record_answer(time.monotonic() - send_time)
         return completion
 
     def _book_lost_call(self, max_tokens_in: int, max_tokens_out: int, max_cost: float) -> float:

@@ -3,17 +3,16 @@
 The members are the processes that work on the run. Each has a row in the store, so that any host can join. At most one
 process is the coordinator, which writes the run folder. A member that stops renewing its row has ended; its whole
 grant counts as spent, because it may have spent it after its last report. The cap holds for all members together,
-because the worst-case cost of each request is reserved in the store before it is sent. The coordinator writes its cap
-to a separate row. This cap also holds for workers that were started with a higher cap.
+because the worst-case cost of each request is reserved in the store before it is sent (`SharedBudget`).
 
-The cap limits what the run pays over all commands. The first member of a group therefore books, to a separate
-account, the amounts that killed processes of an earlier group may have paid. It then writes a row with the amount that the run
-has paid so far.
+One more row is that of the group. It contains the cost account of the run, the cap of the coordinator, which also holds for
+workers that were started with a higher cap, and the amount that the run has paid without the living members: over all earlier
+commands, and by members that have ended. The first member of a group creates this row. It also books, to a separate account,
+the amounts that killed processes of an earlier group may have paid.
 """
 
 from __future__ import annotations
 
-import asyncio
 import math
 import threading
 from collections.abc import Iterator, Sequence
@@ -21,10 +20,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple, Self, cast
+from typing import NamedTuple, Protocol, Self, cast
 
 from youden.errors import JudgeError, YoudenError
-from youden.judging.call.budget import PICODOLLARS_PER_USD, Budget, OutOfMoneyError
+from youden.judging.call.budget import PICODOLLARS_PER_USD
 from youden.judging.store.accounts import read_run_payments, unconfirmed_account
 from youden.judging.store.answers import Store, open_store
 from youden.judging.store.contract import Member, Payment, column_names, read_all_rows
@@ -34,21 +33,19 @@ from youden.types.payments import RunPayments
 HEARTBEAT_SECONDS = 1.0
 """Time between two reports of a member that spends nothing; one that spends reports before it spends more."""
 
-CAP_ROW = "cap"
-"""Name of the row whose `granted` is the cost cap of the coordinator. This row is not a member."""
+GROUP_ROW_PREFIX = "group of "
+"""Beginning of the name of the row of the group. The rest of the name is the cost account of the run. The column `granted` is
+the amount that the run has paid without the living members, `spent` is the cap of the coordinator (`NO_CAP` if there is none),
+and `answered` is the number of answers that members received before they ended."""
 
-PAID_ROW_PREFIX = "paid before by "
-"""Beginning of the name of the row whose `granted` is the amount that the run had paid before its group of members began. The
-rest of the name is the cost account of the run. This row does not represent a member."""
+NO_CAP = 2**63 - 1
+"""Cap of a group without a cap: the largest integer that a store accepts."""
 
 MAX_ROUNDING_ERROR = 1e-6
 """Largest difference of two sums of payments, in USD, that counts as a rounding error."""
 
 NO_PAYMENTS = RunPayments()
 """Payments of a new run."""
-
-MAX_INTEGER = 2**63 - 1
-"""Largest integer that a store accepts."""
 
 _GOLDEN = (math.sqrt(5) - 1) / 2
 """Golden ratio: the fractional parts of its multiples are spread evenly over [0, 1)."""
@@ -71,6 +68,26 @@ class BudgetReport(NamedTuple):
             minimum=max(0, self.minimum - amount),
             requested=max(0, self.requested - amount),
         )
+
+
+class MemberBudget(Protocol):
+    """Share of the cost cap that one member may spend: `SharedBudget`."""
+
+    cap: float
+    """Cap in USD."""
+
+    @property
+    def own_cap(self) -> int:
+        """Cap that was passed to this member, in picodollars; `NO_CAP` if it is infinite."""
+
+    def make_report(self, needed: int) -> BudgetReport:
+        """Return the amounts of this member; `needed` is the amount that it needs in addition, in picodollars."""
+
+    def set_group_cap(self, amount: int) -> None:
+        """Set the cap of the coordinator, in picodollars."""
+
+    def set_granted(self, amount: int) -> None:
+        """Set this member's share of the cap, in picodollars."""
 
 
 @dataclass(frozen=True)
@@ -154,14 +171,14 @@ class WorkerGroup:
         self._paid_before = RunPayments()  # what the run had paid when this member joined
         self._usd_in_batches = 0.0
         self._ended_rows: Sequence[Member] = ()  # rows of the group before this one, if this member began a new group
-        self._budget: SharedBudget | None = None
+        self._budget: MemberBudget | None = None
         self._heartbeat = heartbeat
         self._name = new_holder_name()
         self._has_joined = False
         self._granted = 0  # picodollars that the row of this member grants it
         # Other members may have removed this member's row because it seemed to have ended. They have then added all that it
-        # was granted to the row of ended members. These amounts, in picodollars, are 0 if this has not happened.
-        self._granted_before_removal = 0  # part of the row of ended members that is due to this member
+        # was granted to the row of the group. These amounts, in picodollars, are 0 if this has not happened.
+        self._granted_before_removal = 0  # part of the row of the group that is due to this member
         self._used_before_removal = 0  # what this member had spent or reserved when it noticed the removal
         self._report_lock = threading.Lock()
         self._left = threading.Event()
@@ -209,7 +226,7 @@ class WorkerGroup:
             self._store.pay(account, key, Payment(usd))
             self._store.flush()
 
-    def spend_from(self, budget: SharedBudget) -> None:
+    def spend_from(self, budget: MemberBudget) -> None:
         """Report the amounts of `budget` from now on."""
         self._budget = budget
         self.sync()
@@ -248,7 +265,7 @@ class WorkerGroup:
                 """Return the new rows of all members; called in the transaction of the store, which may be repeated."""
                 nonlocal previous_rows
                 previous_rows = rows
-                # if this member was removed, the row of ended members contains all that it has spent and reserved so far
+                # if this member was removed, the row of the group contains all that it has spent and reserved so far
                 counted_elsewhere = report.minimum if self._was_removed(rows) else self._used_before_removal
                 return self._make_new_rows(now, rows, report.without(counted_elsewhere), is_leaving=is_leaving)
 
@@ -264,14 +281,13 @@ class WorkerGroup:
         """Record what this member had been granted and had used when other members removed its row.
 
         They removed the row because this member seemed to have ended, and added the amount that it was granted to the row of
-        ended members, or to the amount that the run had paid before a new group. The new row of this member contains only later
-        amounts.
+        the group. The new row of this member contains only later amounts.
 
         previous_rows : rows of all members before this member added a new row
         report : all amounts of this member since it joined
         """
-        spent_by_ended = sum(row.spent for row in previous_rows if not row.name or _is_paid_row(row))
-        self._granted_before_removal += min(self._granted, spent_by_ended)
+        group_row = _find_group_row(previous_rows)
+        self._granted_before_removal += min(self._granted, group_row.granted if group_row else 0)
         self._used_before_removal = report.minimum
 
     def _was_removed(self, rows: Sequence[Member]) -> bool:
@@ -284,11 +300,17 @@ class WorkerGroup:
     def _set_totals_and_share(self, rows: Sequence[Member], report: BudgetReport) -> None:
         """Set the totals over the other members (`others`), and the amount of the cost cap that this member may spend.
 
-        rows : new rows of all members; the row of this member is the last one
+        rows : new rows: that of the group, those of the other members, and that of this member
         report : amounts of this member, as its row contains them
         """
-        *other_rows, own_row = (row for row in rows if row.name != CAP_ROW)
-        self.others = self._sum_rows(other_rows)
+        group_row, *living_rows, own_row = rows
+        self.others = OtherMembers(
+            n=len(living_rows),
+            n_sending=sum(row.asks for row in living_rows),
+            spent=max(0, group_row.granted + sum(row.spent for row in living_rows) - self._granted_before_removal),
+            reserved=sum(row.granted - row.spent for row in living_rows),
+            answered=group_row.answered + sum(row.answered for row in living_rows),
+        )
         self._granted = own_row.granted
         self.is_limited = own_row.granted < report.requested
         if self._budget is not None:
@@ -296,37 +318,35 @@ class WorkerGroup:
             granted_since_joining = self._used_before_removal + own_row.granted
             self._budget.set_granted(granted_since_joining)
 
-    def _sum_rows(self, other_rows: Sequence[Member]) -> OtherMembers:
-        """Return the totals over the rows of the other members."""
-        living = [row for row in other_rows if row.expires > 0]  # the row of ended members has the expiry time 0
-        spent_in_rows = sum(row.spent for row in other_rows)
-        return OtherMembers(
-            n=len(living),
-            n_sending=sum(row.asks for row in living),
-            spent=max(0, spent_in_rows - self._granted_before_removal),
-            reserved=sum(row.granted - row.spent for row in living),
-            answered=sum(row.answered for row in other_rows),
-        )
-
     def _make_new_rows(
         self, now: float, rows: Sequence[Member], report: BudgetReport, *, is_leaving: bool
     ) -> Sequence[Member]:
-        """Return the new rows of all members: the other members that are alive, one row for all ended members, this member last.
+        """Return the new rows: that of the group, those of the other members that are alive, and that of this member.
 
-        A member that leaves the group keeps what it has spent and reserved, and returns the rest of its share of the cap.
+        A member has ended if its process has ended, or if it did not renew its row in time. A member that leaves the group keeps
+        what it has spent and reserved, and returns the rest of its share of the cap.
 
         now : time of the database, in seconds
-        rows : rows of all members so far
+        rows : rows so far
         report : amounts of this member, as its row contains them
         is_leaving : whether this member leaves the group
 
         Raises: JudgeError [run-busy] or [lease-lost] if this member and another living member are both the coordinator.
         """
-        cap_rows = self._make_cap_rows(now, rows)
+        # a store that someone else wrote could contain a negative amount, which would raise the cap
+        other_rows = [replace(row, granted=max(0, row.granted)) for row in rows if row.name != self._name]
+        living_rows = [row for row in other_rows if _is_alive(row, now=now)]
+        if self._is_coordinator and any(row.leads for row in living_rows):
+            raise self._make_busy_error()
+
+        ended_rows = [row for row in other_rows if row not in living_rows]
+        is_new = not self._has_joined and not living_rows
+        if not self._has_joined:
+            self._ended_rows = ended_rows if is_new else ()
+        group_row = self._make_group_row(ended_rows, is_new=is_new)
         if self._budget is not None:
-            self._budget.set_group_cap(min((row.granted for row in cap_rows), default=math.inf))
-        other_rows = self._make_rows_of_other_members(now, [row for row in rows if row.name != CAP_ROW])
-        granted_to_others = sum(row.granted for row in other_rows)
+            self._budget.set_group_cap(group_row.spent)
+        granted_to_others = group_row.granted + sum(row.granted for row in living_rows)
         requested = report.minimum if is_leaving else report.requested
         own_row = Member(
             name=self._name,
@@ -337,45 +357,30 @@ class WorkerGroup:
             expires=0.0 if is_leaving else now + LEASE_SECONDS,
             asks=self.sends_requests,
         )
-        return [*cap_rows, *other_rows, own_row]
+        return [group_row, *living_rows, own_row]
 
-    def _make_cap_rows(self, now: float, rows: Sequence[Member]) -> list[Member]:
-        """Return the row with the cap of the coordinator, in a list that is empty if there is no cap.
+    def _make_group_row(self, ended_rows: Sequence[Member], *, is_new: bool) -> Member:
+        """Return the new row of the group, which contains the amounts of the members that have ended.
 
-        A worker that joins while no member is alive removes the cap of an earlier coordinator.
+        ended_rows : row of the group so far, or of an earlier group, and rows of members that have ended
+        is_new : whether this member begins a new group, because it starts while no other member is alive
         """
+        previous_row = _find_group_row(ended_rows)
+        if is_new or previous_row is None:
+            group_row = Member(
+                name=GROUP_ROW_PREFIX + self.account,
+                leads=False,
+                granted=self._count_paid_before(ended_rows),
+                spent=NO_CAP,
+                answered=0,
+                expires=0.0,
+            )
+        else:
+            granted = sum(row.granted for row in ended_rows)
+            group_row = replace(previous_row, granted=granted, answered=sum(row.answered for row in ended_rows))
         if self._is_coordinator and self._budget is not None:
-            return self._budget.make_cap_rows()
-        is_first = not self._has_joined and not any(_is_alive(row, now=now) for row in rows)
-        return [] if is_first else [row for row in rows if row.name == CAP_ROW]
-
-    def _make_rows_of_other_members(self, now: float, rows: Sequence[Member]) -> list[Member]:
-        """Return the new rows of the other members: one row per living member, and one row for all ended members together.
-
-        A member has ended if its process has ended, or if it did not renew its row in time. The amounts of ended members count
-        towards the cost cap. A member that starts while no other member is alive begins a new group. The result is then one
-        row with the amount that the run has paid so far.
-
-        now : time of the database, in seconds
-        rows : rows of all members so far
-
-        Raises: JudgeError [run-busy] or [lease-lost] if this member and a living other member are both the coordinator.
-        """
-        # a store that someone else wrote could contain a negative amount, which would raise the cap
-        other_rows = [replace(row, granted=max(0, row.granted)) for row in rows if row.name != self._name]
-        living_rows = [row for row in other_rows if _is_alive(row, now=now)]
-        has_other_coordinator = any(row.leads for row in living_rows)
-        if self._is_coordinator and has_other_coordinator:
-            raise self._make_busy_error()
-
-        is_starting_alone = not self._has_joined and not living_rows
-        if is_starting_alone:
-            self._ended_rows = other_rows
-            name, paid = PAID_ROW_PREFIX + self.account, self._count_paid_before(other_rows)
-            return [Member(name=name, leads=False, granted=paid, spent=paid, answered=0, expires=0.0)]
-        paid_rows = [row for row in other_rows if _is_paid_row(row)]
-        ended_rows = [row for row in other_rows if row not in living_rows and row not in paid_rows]
-        return [*paid_rows, *living_rows, *_merge_rows_of_ended_members(ended_rows)]
+            group_row = replace(group_row, spent=self._budget.own_cap)
+        return group_row
 
     def _count_paid_before(self, ended_rows: Sequence[Member]) -> int:
         """Count what the run may have paid before this member begins a new group, in picodollars.
@@ -426,31 +431,18 @@ class WorkerGroup:
 
 def _is_alive(member: Member, *, now: float) -> bool:
     """Return whether a row belongs to a process that renewed it in time, and that is not known to have ended."""
-    return bool(member.name) and member.expires >= now and not is_dead_process(member.name)
+    return member.expires >= now and not is_dead_process(member.name)
 
 
-def _merge_rows_of_ended_members(ended_rows: Sequence[Member]) -> list[Member]:
-    """Merge the rows of members that have ended into one row with an empty name; return no row if there are none.
-
-    The whole amount that an ended member was granted counts as spent, because the member may have spent more since its last
-    report. The merged row has the expiry time 0, so that it does not count as a living member.
-    """
-    if not ended_rows:
-        return []
-    granted = sum(row.granted for row in ended_rows)
-    n_answered = sum(row.answered for row in ended_rows)
-    return [Member(name="", leads=False, granted=granted, spent=granted, answered=n_answered, expires=0.0)]
-
-
-def _is_paid_row(row: Member) -> bool:
-    """Return whether a row contains what the run had paid before its group."""
-    return row.name.startswith(PAID_ROW_PREFIX)
+def _find_group_row(rows: Sequence[Member]) -> Member | None:
+    """Find the row of the group; None if there is none."""
+    return next((row for row in rows if row.name.startswith(GROUP_ROW_PREFIX)), None)
 
 
 def _find_account(rows: Sequence[Member]) -> str | None:
-    """Find the cost account of the run in the rows of its group; None if they do not contain it."""
-    accounts = [row.name.removeprefix(PAID_ROW_PREFIX) for row in rows if _is_paid_row(row)]
-    return accounts[0] if accounts else None
+    """Find the cost account of the run in the row of its group; None if there is no such row."""
+    group_row = _find_group_row(rows)
+    return None if group_row is None else group_row.name.removeprefix(GROUP_ROW_PREFIX)
 
 
 def _count_unconfirmed_usd(ended_rows: Sequence[Member], paid: RunPayments, *, usd_in_batches: float) -> float:
@@ -463,7 +455,7 @@ def _count_unconfirmed_usd(ended_rows: Sequence[Member], paid: RunPayments, *, u
     paid : what the account of the group contains
     usd_in_batches : largest possible cost of the batches in progress
     """
-    granted = sum(max(0, row.granted) for row in ended_rows if row.name != CAP_ROW)
+    granted = sum(max(0, row.granted) for row in ended_rows)
     return max(0.0, granted / PICODOLLARS_PER_USD - paid.usd_under_cap - usd_in_batches)
 
 
@@ -582,166 +574,3 @@ def join_as_worker(
         WorkerGroup(opened, run, is_coordinator=False, account=account, saved=saved) as workers,
     ):
         yield workers
-
-
-MARGIN_FRACTION = 0.02
-"""Largest margin that a member requests for later calls, as a fraction of the cap."""
-
-BUDGET_CHECK_SECONDS = 0.05
-"""Time between two checks whether reservations of other members have been released."""
-
-
-class SharedBudget(Budget):
-    """Share of the cost cap of a group that one member may spend without another report.
-
-    In addition to the amounts that the member has spent or reserved, or needs for its next calls, it requests a margin, so that
-    one report covers many calls. The margin is as large as the reserved and needed amounts together, but at most
-    `MARGIN_FRACTION` of the cap. If the process is killed, all of these amounts count towards the cap.
-
-    Parameters
-    ----------
-    cap : float
-        Amount in USD that all members and all earlier commands of the run may pay together.
-    workers : WorkerGroup
-        Membership of this process.
-    """
-
-    def __init__(self, cap: float, workers: WorkerGroup) -> None:
-        super().__init__(cap)
-        self._own_cap = self.cap
-        self._group = workers
-        self._granted = 0  # picodollars that this member may spend
-        self._awaited_amount = 0  # picodollars that the tasks in `reserve` wait for, in all
-        self._pending_report: asyncio.Future[None] | None = None
-        self._amounts_lock = threading.RLock()
-        workers.spend_from(self)
-
-    @property
-    def spent_by_all(self) -> float:
-        """USD spent by all members and by earlier commands."""
-        return self.spent + self._group.others.spent / PICODOLLARS_PER_USD
-
-    @property
-    def remedy(self) -> str:
-        """What the user can do when the cap is reached, as a clause."""
-        return "Set a higher max_cost, which limits the total cost of all commands on the run"
-
-    def can_reserve(self, usd: float) -> bool:
-        """Return whether a cost in USD can be reserved now, after requesting more of the cap if necessary."""
-        amount = math.ceil(usd * PICODOLLARS_PER_USD)
-        if self._count_available_picodollars() < amount:
-            self._group.sync(amount)
-        return self._count_available_picodollars() >= amount
-
-    async def reserve(self, usd: float) -> None:
-        """Reserve a cost. If this member's share of the cap is too small, request a larger share from the group first.
-
-        If the group does not grant enough, wait until this process or another one releases a reservation.
-
-        Parameters
-        ----------
-        usd : float
-            Cost in USD.
-
-        Raises
-        ------
-        OutOfMoneyError
-            If the cap does not allow the cost, and no member has a reservation that could be released.
-        JudgeError
-            If the store cannot be reached, or another process coordinates the run.
-        """
-        amount = math.ceil(usd * PICODOLLARS_PER_USD)
-        self._awaited_amount += amount
-        try:
-            while not self._try_reserve(amount):
-                await self._request_larger_share()
-                # If the group granted less than was requested, wait. If it granted all of it, and the amount is not available
-                # even so, another task of this process has reserved a part of the grant: request a larger share at once.
-                is_available = self._count_available_picodollars() >= amount
-                if not is_available and self._group.is_limited:
-                    await self._wait_for_release()
-        finally:
-            self._awaited_amount -= amount
-
-    async def _wait_for_release(self) -> None:
-        """Wait a moment, in which a member may release a reservation. Raises: OutOfMoneyError if none has one."""
-        if self._reserved == 0 and self._group.others.reserved == 0:
-            raise OutOfMoneyError
-        await asyncio.sleep(BUDGET_CHECK_SECONDS)
-
-    async def _request_larger_share(self) -> None:
-        """Request a share of the cap that suffices for all tasks waiting in `reserve`, and wait until the group has decided.
-
-        The request is part of this member's next report (`WorkerGroup.sync`). If a report is in progress, the task only waits
-        for that one. One report therefore serves all tasks that wait at the same time.
-
-        Raises: JudgeError if the store cannot be reached, or another process coordinates the run.
-        """
-        if self._pending_report is None or self._pending_report.done():
-            report_in_thread = asyncio.to_thread(self._group.sync, self._awaited_amount)
-            self._pending_report = asyncio.ensure_future(report_in_thread)
-        report = self._pending_report
-        await asyncio.wait({report})  # unlike `await report`, does not cancel the report if this task is cancelled
-        report.result()  # raises the error of the report
-
-    def reserve_unconditionally(self, usd: float) -> None:
-        """Reserve a cost in USD, even if this exceeds the cap."""
-        with self._amounts_lock:
-            self._reserved += math.ceil(usd * PICODOLLARS_PER_USD)
-
-    def settle(self, reserved: float, spent: float) -> None:
-        """Release a reservation and book what was spent, both in USD."""
-        with self._amounts_lock:
-            self.spent += spent
-            self._reserved -= math.ceil(reserved * PICODOLLARS_PER_USD)
-
-    def make_report(self, needed: int) -> BudgetReport:
-        """Return the amounts that this member has spent and reserved, and the amount of the cap that it requests.
-
-        The group grants each member a share of the cost cap. The requested share replaces the one of earlier reports. It is
-        larger than what the member needs now, so that one report covers many calls. From now on, this member spends no more
-        than the requested share, even if it was granted more before: the group may grant the difference to other members.
-
-        needed : picodollars that are needed for the next calls, in addition to what is spent and reserved
-        """
-        with self._amounts_lock:
-            spent = self._count_spent_picodollars()
-            for_open_calls = self._reserved + needed  # calls in flight, and the next calls
-            for_later_calls = int(min(for_open_calls, MARGIN_FRACTION * self.cap * PICODOLLARS_PER_USD))
-            requested = spent + for_open_calls + for_later_calls
-
-            self._granted = min(self._granted, requested)
-            return BudgetReport(spent, minimum=spent + self._reserved, requested=requested)
-
-    def make_cap_rows(self) -> list[Member]:
-        """Return a row with the cap that was passed to this member, in a list that is empty if it is infinite."""
-        if self._own_cap == math.inf:
-            return []
-        cap = min(int(self._own_cap * PICODOLLARS_PER_USD), MAX_INTEGER)
-        return [Member(name=CAP_ROW, leads=False, granted=cap, spent=0, answered=0, expires=0.0)]
-
-    def set_group_cap(self, amount: float) -> None:
-        """Set the cap of the coordinator, in picodollars. The lower of this cap and the member's own cap applies."""
-        self.cap = min(self._own_cap, amount / PICODOLLARS_PER_USD)
-
-    def set_granted(self, amount: int) -> None:
-        """Set this member's share of the cap, in picodollars."""
-        with self._amounts_lock:
-            self._granted = amount
-
-    def _count_spent_picodollars(self) -> int:
-        """Cost so far in units of 10⁻¹² USD, rounded up; whole numbers have no rounding errors in sums."""
-        return math.ceil(self.spent * PICODOLLARS_PER_USD)
-
-    def _count_available_picodollars(self) -> int:
-        """Return the amount of this member's share that is neither spent nor reserved, in picodollars."""
-        with self._amounts_lock:
-            return self._granted - self._count_spent_picodollars() - self._reserved
-
-    def _try_reserve(self, amount: int) -> bool:
-        """Reserve an amount in picodollars if it is available, and return whether it was."""
-        with self._amounts_lock:
-            if self._count_available_picodollars() < amount:
-                return False
-            self._reserved += amount
-            return True
