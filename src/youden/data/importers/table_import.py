@@ -341,7 +341,7 @@ class _TableImporter:
             others; [import-ids] if it is unclear what identifies the items.
         """
         rows = [row for table in tables for row in table.flat_rows]
-        roles = self.find_roles(rows)
+        roles = with_prompts(self.find_roles(rows), tables, self.other_tables)
         empty_columns = [name for name in rows[0] if all(row.get(name) is None for row in rows)]
         if roles.agent_columns and empty_columns:
             self.builder.add_note(f"columns without values: {', '.join(map(repr, empty_columns))}")
@@ -368,10 +368,10 @@ class _TableImporter:
             reader.add(row, location)
         return roles
 
-    def find_roles(self, rows: Sequence[dict[str, Json]]) -> Roles:
+    def find_roles(self, rows: Sequence[Row]) -> Roles:
         """Find the roles of the columns of tables, such as agent, item and text.
 
-        rows : rows of all tables with the same layout. If another table has the prompts, they are added to these rows.
+        rows : rows of all tables with the same layout
 
         Returns the columns by role, and the columns without a role.
 
@@ -385,7 +385,7 @@ class _TableImporter:
 
         if "item" not in self.columns and "repeat" not in self.columns:
             roles = with_unique_items(roles, rows, location=str(self.path))
-        return with_prompts(roles, rows, self.other_tables)
+        return roles
 
     def make_unclear_error(self, error: UnclearColumnsError, rows: Sequence[Row]) -> ImportFormatError:
         """Make the error message for the user from the problem that the search for the roles of columns found.
