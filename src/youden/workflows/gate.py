@@ -283,7 +283,7 @@ def plan_analyses(
     target = _resolve_target(folder, target, labels)
     recorded = read_ledger(ledger or folder.file(GATES_FILE))
     answers = add_quality_comparison(read_answers(folder), folder, labels)
-    return _number_analyses(folder, answers, agents, baseline, recorded, target)
+    return _number_analyses(folder, answers, agents, baseline, recorded, target=target)
 
 
 def gate_run(
@@ -350,7 +350,7 @@ def gate_run(
     path = ledger or folder.file(GATES_FILE)
     answers = add_quality_comparison(read_answers(folder, target=target), folder, labels)
     recorded = read_ledger(path)
-    analyses = _number_analyses(folder, answers, agents, baseline, recorded, target)
+    analyses = _number_analyses(folder, answers, agents, baseline, recorded, target=target)
     n_agents = len(analyses)
     rows = [
         _evaluate_difference(answers, each, baseline=baseline, margin=margin, n_agents=n_agents) for each in analyses
@@ -478,6 +478,7 @@ def _number_analyses(
     agents: Sequence[str],
     baseline: str,
     recorded: GateLedger,
+    *,
     target: Target,
 ) -> tuple[GateAnalysis, ...]:
     """Determine the number and the confidence level of the next interim analysis of each agent.
