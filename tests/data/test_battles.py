@@ -172,10 +172,22 @@ def test_numbers_weights_and_similar_names_are_noted(tmp_path: Path) -> None:
 
 def test_an_empty_cell_is_named(tmp_path: Path) -> None:
     file = write(tmp_path / "b.csv", "model_a,model_b,winner\nx,y,tie\n,y,tie\n")
-    with pytest.raises(ImportFormatError, match="row 2 has no name of a model in model_a: got an empty cell"):
+    with pytest.raises(ImportFormatError, match="row 2 has no name of a model in model_a: got 1 empty cell"):
         read_battles(file, columns={})
     write(file, "model_a,model_b,winner,order\nx,y,tie,ab\nx,y,tie,\n")
-    with pytest.raises(ImportFormatError, match="`order` is unknown: got an empty cell"):
+    with pytest.raises(
+        ImportFormatError, match=r"`order` are unknown in 1 row, first in row 2: got an empty cell \(1\)"
+    ):
+        read_battles(file, columns={})
+
+
+def test_unknown_winners_are_counted_by_value(tmp_path: Path) -> None:
+    winners = ["tie", *["left"] * 140, *map("row {}".format, range(10))]
+    file = write(tmp_path / "b.csv", "model_a,model_b,winner\n" + "".join(f"x,y,{winner}\n" for winner in winners))
+    said = (
+        r"unknown in 150 rows, first in row 2: got 'left' \(140\), 'row 0' \(1\), .* and 6 others\. Use one of: model_a"
+    )
+    with pytest.raises(ImportFormatError, match=said):
         read_battles(file, columns={})
 
 

@@ -706,6 +706,22 @@ def test_weights_speeds_and_lengths_are_neither_models_nor_items(name: str) -> N
         assert f"columns not used: {name}" in table.notes
 
 
+@pytest.mark.parametrize("name", ["date", "version", "n", "seed", "run_id"])
+def test_a_model_named_like_metadata_is_read_if_its_values_are_like_scores(name: str) -> None:
+    fractions = pd.DataFrame({"item": list("rst"), name: [0.2, 0.9, 0.3], "a": [0.5, 0.4, 0.1], "b": [0.6, 0.6, 0.2]})
+    assert read_scores(fractions).model_ids == (name, "a", "b")
+    for values in ([2, 1, 3], [2021.5, 2022.5, 2023.5], [1, 1, 1]):
+        table = read_scores(fractions.assign(**{name: values}))
+        assert table.model_ids == ("a", "b")
+        assert f"columns not used: {name}" in table.notes
+
+
+@pytest.mark.parametrize(("name", "is_model"), [("date", True), ("version", True), ("seed", False), ("trial", False)])
+def test_passes_of_a_model_named_like_metadata_are_read_unless_they_may_be_repeats(name: str, is_model: bool) -> None:
+    passes = pd.DataFrame({"item": list("rst"), "a": [1, 0, 1], "b": [0, 0, 1], name: [1, 1, 0]})
+    assert read_scores(passes).model_ids == (("a", "b", name) if is_model else ("a", "b"))
+
+
 @pytest.mark.parametrize("name", ["context_recall", "TimeDial", "time_series", "weight_loss_questions"])
 def test_tasks_whose_names_resemble_those_of_other_numbers_are_items(name: str) -> None:
     frame = pd.DataFrame({"model": ["r", "s", "t"], name: [0.2, 0.5, 0.3], "a": [0.5, 0.4, 0.1]})

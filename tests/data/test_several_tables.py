@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -159,3 +160,26 @@ def test_a_header_without_most_names_stays_the_header(tmp_path: Path, name: str)
     lines: list[Line] = [["Question", "gpt", None, None], *WIDE]
     named = {"prompt": "Question", "text": "gpt,column 3,column 4"}
     assert read_table([write(tmp_path / name, lines)], columns=named, exact=False).pool.n_items == len(QUESTIONS)
+
+
+def write_pool(folder: Path, agents: Sequence[str], *, question: str) -> Path:
+    folder.mkdir()
+    items = [{"id": f"q{item}", "prompt": f"{question} {item}?"} for item in range(4)]
+    responses = [
+        {"agent": agent, "item": row["id"], "text": f"{agent} responds to {row['prompt']}"}
+        for agent in agents
+        for row in items
+    ]
+    for name, rows in (("items", items), ("responses", responses)):
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return folder
+
+
+@pytest.mark.parametrize(("question", "n_conflicts"), [("What is the capital of state", 0), ("Who governs state", 8)])
+def test_prompts_of_each_pool_folder_are_imported(tmp_path: Path, question: str, n_conflicts: int) -> None:
+    first = write_pool(tmp_path / "first", ["a", "b"], question="What is the capital of state")
+    second = write_pool(tmp_path / "second", ["c", "d"], question=question)
+    imported = read_table([first, second], columns={}, exact=False)
+    assert imported.pool.items[3].prompt == "What is the capital of state 3?"
+    conflict = f"imported {n_conflicts} responses with a prompt other than the first one of the item"
+    assert any(note.startswith(conflict) for note in imported.notes) == (n_conflicts > 0)

@@ -96,8 +96,11 @@ async def test_a_tied_vote_is_missing_for_the_first_reason(store: Store) -> None
 async def test_one_cap_applies_to_all_judges_together(store: Store) -> None:
     async with WireServer(by_model) as server:
         config = load_judge_config(jury(server.url, "a", "b", "c"))
-        with pytest.raises(BudgetError):
+        said = rf"cap of 0.011 USD: 0.0\d+ USD were spent .* \d+ of {3 * N} answers of the 3 judges are done"
+        with pytest.raises(BudgetError, match=said) as caught:
             await ask(PLAN, POOL, config, store, options=JudgingOptions(0.011))
+    n_done = int(caught.value.message.split(f" of {3 * N} answers")[0].split()[-1])
+    assert N < n_done == server.n_requests
     assert server.n_requests * 101 / 1e6 <= 0.011
 
 

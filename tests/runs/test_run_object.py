@@ -27,12 +27,13 @@ from stops import AT_RISK, TABLES, bench
 from unruly_server import UnrulyServer
 from wire_server import Reply, WireServer, running, same_item
 from youden import stats
+from youden.data.folder.joined_pools import describe_addition
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import iter_responses
 from youden.errors import BudgetError, ConfigError, PoolError, RunFolderError, StatisticsError, YoudenError
 from youden.runs.run_object import Run
 from youden.study.agreement import JudgesStudy
-from youden.types import Agent, Pool
+from youden.types import Agent, Item, Pool
 
 FITTED = (*TABLES, "scores_row.csv", "pairs.parquet", "curl.csv", "plan.parquet", "ranking.json", "fit.json")
 CALLS = 150
@@ -515,10 +516,21 @@ def test_an_extension_states_left_out_items_empty_responses_and_similar_ids(
     ]
     assert notes == [
         "new-DIGEST: agents: names that differ only in case, spaces, invisible characters, Unicode form or a final .0 "
-        "count as different: 'A0', 'a0'",
+        "count as different: 'A0', 'a0'; write each name alike in all files",
         "new-DIGEST: 1 item is not in the run and left out: i8; add items by a separate extension",
         "new-DIGEST: 2 added responses are empty and count as failures",
     ]
+
+
+def test_items_that_lack_a_final_decimal_of_the_run_are_named_in_an_extension() -> None:
+    whole = make_pool(3, 4)
+    items = [[Item(f"{number}{ending}") for number in range(4)] for ending in ("", ".0")]
+    pool, new_pool = (replace(whole, items=tuple(members)) for members in items)
+    *_, note = describe_addition(pool, new_pool, pool)
+    assert note.startswith("items: names that differ only in case")
+    assert note.endswith(
+        "count as different: '0', '0.0', '1', '1.0', '2', '2.0', …; write each name alike in all files"
+    )
 
 
 def test_repeats_of_unknown_agents_are_refused_with_the_right_reason(tmp_path: Path) -> None:

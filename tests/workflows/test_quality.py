@@ -347,6 +347,8 @@ def test_labels_of_unknown_agents_and_items_are_noted(
     notes = (
         "1 of 8 labelled agents are not in this run and are left out: 'a-1' (did you mean 'a1'?).",
         "1 labelled item is not in this run; the labels count nevertheless: 'i1 '.",
+        "Names that differ only in case, spaces, invisible characters, Unicode form or a final .0 count as different: "
+        "'i1', 'i1 '; write each name alike in all files.",
     )
     view = package.read_run(run.path)
     labels = frame if in_memory else "l.csv"

@@ -151,6 +151,10 @@ def test_another_extension_is_refused_until_the_first_one_is_completed(
         assert ended.refuses("extend-unfinished"), ended.err
         assert "`youden extend agents runs/r new --calls 60 --max-cost 2.0`" in ended.err
         assert ("remove `unfinished`" in ended.err) == (when == "asking")
+    if when == "asking":
+        ended = youden("gate", "runs/r", "--agent", "a5", "--baseline", "a0")
+        assert ended.refuses("gate-agent"), ended.err
+        assert "which was stopped: `youden extend agents runs/r new --calls 60 --max-cost 2.0`" in ended.err
     assert reset_server.n_requests == asked
     command = ended.err.split("`")[1].split()
     shutil.copytree(unfinished_folder / "new", unfinished_folder / "moved")

@@ -22,13 +22,18 @@ _DEVIATION = re.compile(
 _STATISTIC = re.compile(r"sd|se|n|min(imum)?|max(imum)?|count|range|ci|var|q1|q3|iqr")
 """Normalized names of statistics, which may also name models or items if no other statistic is next to them."""
 NO_SCORE = re.compile(
-    r"(.*_)?rank(ing)?(_.*)?|(δ|delta)(_.*)?|no|#|(.*_)?(stderr|stddev|std|std_error|se|ci)|(number_of_|num_|n_|#_?)?param(eter)?s?(_.)?|(model_)?size(_.*)?"
-    r"|memory(_usage)?(_.*)?|max_tokens|embedding_dim.*|context_(length|window|size|k)|(release_)?(date|year)|(.*_)?(price|cost|usd|latency)"
+    r"(.*_)?rank(ing)?(_.*)?|(δ|delta)(_.*)?|(.*_)?(stderr|stddev|std|std_error|se|ci)|(number_of_|num_|n_|#_?)?param(eter)?s?(_.)?|(model_)?size(_.*)?"
+    r"|memory(_usage)?(_.*)?|max_tokens|embedding_dim.*|context_(length|window|size|k)|(.*_)?(price|cost|usd|latency)"
     r"|((n|num|avg|mean|total|input|output|completion)_)*tokens(_s|_per_second)?|(speed|throughput)(_(tok|tokens)_.*)?"
     r"|(latency|(run)?time|duration)(_(s|ms|sec|seconds|min|h))?|(task_)?weights?"
-    r"|temperature|top_[kp]|((n|num|few)_)*shots?|votes|n|count|num_.*|n_(samples|items)|co[2₂].*|(hub_)?likes|hub|seed|version|zero_shot|repeat|epoch|trial|attempt"
+    r"|temperature|top_[kp]|num_.*|n_(samples|items)|co[2₂].*"
 )
 """Normalized names of columns of numbers that are not scores."""
+WHOLE_NUMBER = re.compile(
+    r"no|#|(.*_)?id|(release_)?(date|year)|((n|num|few)_)*shots?|votes|n|count|(hub_)?likes|hub|seed|version"
+    r"|zero_shot|repeat|epoch|trial|attempt"
+)
+"""Normalized names of columns that usually contain whole numbers that are not scores, but may also be named after a model."""
 _ITEM_FACT = re.compile(
     r"(.*_)?(difficulty|complexity|length|max(imum)?_(score|points|marks)|points|marks|level|(n|num)_\w+|word_count|answer|target)"
 )

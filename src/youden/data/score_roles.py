@@ -5,17 +5,31 @@ Each role is that of the column that the user set, or else inferred from the nam
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from shlex import quote
 
 import numpy as np
 from numpy.typing import NDArray
 
-from youden.data.importers.column_names import SUBJECTS, get_name_priority, infer_role, normalize_name, split_into_words
+from youden.data.importers.column_names import (
+    REPEAT_NUMBERS,
+    SUBJECTS,
+    get_name_priority,
+    infer_role,
+    normalize_name,
+    split_into_words,
+)
 from youden.data.importers.foreign_files import import_error
 from youden.data.score_columns import ScoreColumn, format_names
-from youden.data.score_names import METRICS, NO_SCORE, ROW_LABEL, SCORE_NAMES, describes_item, find_statistics
+from youden.data.score_names import (
+    METRICS,
+    NO_SCORE,
+    ROW_LABEL,
+    SCORE_NAMES,
+    WHOLE_NUMBER,
+    describes_item,
+    find_statistics,
+)
 from youden.data.score_ranges import find_aggregates
 from youden.data.score_rows import LocatedFrame, is_model_name
 from youden.errors import ImportFormatError
@@ -203,7 +217,8 @@ class ScoreColumns:
         if model_columns:
             return candidates
         models = [name for name in candidates if not describes_item(name)]
-        return models if len(models) > 1 else candidates
+        candidates = models if len(models) > 1 else candidates
+        return [name for name in number_columns if name in candidates or self.resembles_scores(name, candidates)]
 
     def omit_aggregates(self, names: Sequence[str]) -> list[str]:
         """Leave out the columns that equal the mean or the sum of the other columns."""
@@ -249,11 +264,11 @@ class ScoreColumns:
         """Return whether a column holds ranks, row numbers, ids, or other numbers that are not scores."""
         numbers = self.numbers[name]
         normalized_name = normalize_name(name)
-        if NO_SCORE.fullmatch(normalized_name):
+        if WHOLE_NUMBER.fullmatch(normalized_name):
             # "no" may be the language Norwegian, whose scores are not all integers
             may_be_norwegian = normalized_name == "no" and bool((numbers[np.isfinite(numbers)] % 1).any())
             return not may_be_norwegian
-        if self.has_row_numbers(name) or re.fullmatch("(.*_)?id", normalized_name):
+        if NO_SCORE.fullmatch(normalized_name) or self.has_row_numbers(name):
             return True
 
         # the numbers 0, 1, 2, … or 1, 2, 3, … are row numbers, but a few scores may have these values, too
@@ -261,6 +276,25 @@ class ScoreColumns:
         is_first_column = name == next(iter(self.columns))
         min_rows = 3 if is_first_column else _MAX_RISING_SCORES + 1
         return counts_rows and self.n_rows >= min_rows
+
+    def resembles_scores(self, name: str, score_columns: Sequence[str]) -> bool:
+        """Return whether a column with a name such as "date" or "id" has values like those of other columns of scores.
+
+        Such a column has the scores of a model of this name. Numbers with decimals resemble scores if their median is in the
+        range of the scores. Whole numbers resemble scores if all scores are whole numbers with the same lowest and highest
+        value, unless the name is that of repeat numbers, such as "trial".
+
+        score_columns : other columns, which have scores; may be empty
+        """
+        if not WHOLE_NUMBER.fullmatch(normalize_name(name)) or not score_columns:
+            return False
+        numbers = self.numbers[name][np.isfinite(self.numbers[name])]
+        all_scores = np.concatenate([self.numbers[column] for column in score_columns])
+        scores = all_scores[np.isfinite(all_scores)]
+        if (numbers % 1).any():
+            return bool(scores.min() <= np.median(numbers) <= scores.max())
+        have_same_range = (numbers.min(), numbers.max()) == (scores.min(), scores.max())
+        return have_same_range and not (scores % 1).any() and normalize_name(name) not in REPEAT_NUMBERS
 
     def list_metric_columns(self, score_columns: Sequence[str], name_columns: Sequence[str]) -> list[str]:
         """List the columns that state the metric of each row, which have a name such as "metric".

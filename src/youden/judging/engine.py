@@ -102,6 +102,7 @@ class JudgedTrials:
         n_trials = len(run.plan)
         self.stop = StopReason()
         self.costs = Costs(n_trials)
+        self._run = run
         self._options = run.options
         self._log = run.log
         self._plan = run.plan
@@ -219,8 +220,18 @@ class JudgedTrials:
         return reason
 
     def make_budget_error(self, budget: Budget) -> BudgetError:
-        """Make the error for a budget that is spent before all trials are answered."""
-        return make_budget_error(budget, n_done=self._count_done(), n=len(self))
+        """Make the error for a budget that is spent before all trials are answered, by each judge of a jury."""
+        paid_judges = [judge for judge in self._run.jury if judge.makes_calls]
+        if not paid_judges:
+            return make_budget_error(budget, n_done=self._count_done(), n=len(self))
+
+        # the judges of a jury answer one after another, so that all before this one are done
+        n_done_judges = [judge.name for judge in paid_judges].index(self._config.name)
+        later_judges = paid_judges[n_done_judges + 1 :]
+        n_done_by_later = sum(JudgedTrials(self._run, judge, self._store)._count_done() for judge in later_judges)
+        n_done = n_done_judges * len(self) + self._count_done() + n_done_by_later
+        n = len(paid_judges) * len(self)
+        return make_budget_error(budget, n_done=n_done, n=n, what=f"answers of the {len(paid_judges)} judges")
 
     def _count_done(self) -> int:
         """Count the trials that need no request, including those that other processes or earlier invocations answered."""

@@ -70,8 +70,8 @@ def describe_similar_names(names: Iterable[str]) -> str:
 
     Examples
     --------
-    >>> describe_similar_names(["GPT", "llama", "gpt"])
-    "names that differ only in case, spaces, invisible characters, Unicode form or a final .0 count as different: 'GPT', 'gpt'"
+    >>> describe_similar_names(["1", "2", "1.0"])
+    "names that differ only in case, spaces, invisible characters, Unicode form or a final .0 count as different: '1', '1.0'"
     >>> describe_similar_names(["GPT", "llama"])
     ''
     """
@@ -89,6 +89,30 @@ def describe_similar_names(names: Iterable[str]) -> str:
     ellipsis = ", …" if len(similar_names) > _MAX_VARIANTS else ""
     differences = "case, spaces, invisible characters, Unicode form or a final .0"
     return f"names that differ only in {differences} count as different: {listed}{ellipsis}"
+
+
+def describe_similar_new_names(names: Iterable[str], new_names: Iterable[str]) -> str:
+    """State which names of a second file differ so little from those of a first file that they may mean the same.
+
+    Parameters
+    ----------
+    names, new_names : iterable of str
+        Names in the first and in the second file.
+
+    Returns
+    -------
+    str
+        A clause for a note with its remedy; empty if the second file adds no such names.
+
+    Examples
+    --------
+    >>> describe_similar_new_names(["1", "2"], ["2", "1.0"]).rpartition(" count as ")[2]
+    "different: '1', '1.0'; write each name alike in all files"
+    """
+    first_names = list(dict.fromkeys(names))
+    similar_names = describe_similar_names(dict.fromkeys([*first_names, *new_names]))
+    is_new = similar_names != describe_similar_names(first_names)
+    return f"{similar_names}; write each name alike in all files" if is_new else ""
 
 
 def _list_similar_names(names: Iterable[str]) -> list[str]:

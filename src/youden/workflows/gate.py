@@ -286,7 +286,7 @@ def plan_analyses(
     target = _resolve_target(folder, target, labels)
     recorded = read_ledger(ledger or folder.file(GATES_FILE))
     answers = add_quality_comparison(read_answers(folder), folder, labels)
-    return _number_analyses(answers, agents, baseline, recorded, target)
+    return _number_analyses(folder, answers, agents, baseline, recorded, target=target)
 
 
 def gate_run(
@@ -353,7 +353,7 @@ def gate_run(
     path = ledger or folder.file(GATES_FILE)
     answers = add_quality_comparison(read_answers(folder, target=target), folder, labels)
     recorded = read_ledger(path)
-    analyses = _number_analyses(answers, agents, baseline, recorded, target)
+    analyses = _number_analyses(folder, answers, agents, baseline, recorded, target=target)
     n_agents = len(analyses)
     rows = [
         _evaluate_difference(answers, each, baseline=baseline, margin=margin, n_agents=n_agents) for each in analyses
@@ -476,7 +476,13 @@ def _evaluate_quality(difference: QualityDifference, analysis: GateAnalysis, *, 
 
 
 def _number_analyses(
-    answers: GateAnswers, agents: Sequence[str], baseline: str, recorded: GateLedger, target: Target
+    folder: RunFolder,
+    answers: GateAnswers,
+    agents: Sequence[str],
+    baseline: str,
+    recorded: GateLedger,
+    *,
+    target: Target,
 ) -> tuple[GateAnalysis, ...]:
     """Determine the number and the confidence level of the next interim analysis of each agent.
 
@@ -491,7 +497,7 @@ def _number_analyses(
     """
     distinct_agents = tuple(dict.fromkeys(agents))
     for agent in (baseline, *distinct_agents):
-        _check_agent(answers, agent)
+        _check_agent(folder, answers, agent)
     if not distinct_agents or baseline in distinct_agents:
         problem = "as the agent" if distinct_agents else "no agent"
         raise InputError(
@@ -508,12 +514,19 @@ def _number_analyses(
     return tuple(analyses)
 
 
-def _check_agent(answers: GateAnswers, agent: str) -> None:
-    """Raise InputError [gate-agent] if an agent is unknown, or [gate-unjudged] if it has no answered comparison."""
+def _check_agent(folder: RunFolder, answers: GateAnswers, agent: str) -> None:
+    """Raise InputError [gate-agent] if an agent is unknown, or [gate-unjudged] if it has no answered comparison.
+
+    If an extension of the run is unfinished, which may add the agent, [gate-agent] states the command that finishes it.
+    """
     if agent not in answers.agent_ids:
+        remedy = "Set one of them, or add the agent's responses to the pool and judge it."
+        config = folder.find_config()
+        if config is not None and config.unfinished is not None:
+            command = config.unfinished.format_command(folder.path)
+            remedy = f"Set one of them, or first finish the extension of the run, which was stopped: `{command}`."
         raise InputError(
-            f"The run has no agent '{agent}'. {suggest_name(agent, answers.agent_ids)} "
-            "Set one of them, or add the agent's responses to the pool and judge it.",
+            f"The run has no agent '{agent}'. {suggest_name(agent, answers.agent_ids)} {remedy}",
             slug="gate-agent",
         )
     if not answers.is_judged[answers.agent_ids.index(agent)]:

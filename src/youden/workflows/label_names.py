@@ -12,7 +12,7 @@ from difflib import SequenceMatcher, get_close_matches
 
 from youden.data.label_tables import LabelTable
 from youden.errors import ConfigError
-from youden.text.sentences import format_count
+from youden.text.sentences import describe_similar_new_names, format_count
 from youden.types import Agent
 
 MAX_NAMED = 5
@@ -199,20 +199,32 @@ def describe_unknown_agents(labelled: Iterable[str], agent_ids: Collection[str])
 
 
 def describe_unknown_items(labelled_ids: Iterable[str], item_ids: Collection[str], *, consequence: str) -> list[str]:
-    """Describe in one sentence which labelled items are not in a run.
+    """Describe which labelled items are not in a run, and which of their ids resemble one of the run.
 
     labelled_ids : ids of the labelled items, may repeat
     item_ids : ids of the items of the run
     consequence : clause that states what happens to the labels of these items
 
-    Returns a list with this one sentence, or an empty list if all labelled items are in the run.
+    Returns a list of at most two sentences, which is empty if all labelled items are in the run.
     """
     unknown_ids = [item_id for item_id in dict.fromkeys(labelled_ids) if item_id not in item_ids]
     if not unknown_ids:
         return []
     quoted = ", ".join(shorten_list(f"'{item_id}'" for item_id in unknown_ids))
     items_are = format_count(len(unknown_ids), "labelled item", "is", "are")  # such as "3 labelled items are"
-    return [f"{items_are} not in this run; {consequence}: {quoted}."]
+    return [f"{items_are} not in this run; {consequence}: {quoted}.", *_describe_similar_ids(item_ids, unknown_ids)]
+
+
+def _describe_similar_ids(ids: Iterable[str], labelled_ids: Iterable[str]) -> list[str]:
+    """Describe in one sentence which labelled ids differ so little from those of a run that they may mean the same.
+
+    ids : ids in the run
+    labelled_ids : ids in the labels
+
+    Returns a list with this one sentence, or an empty list if there are no such ids.
+    """
+    similar_ids = describe_similar_new_names(ids, labelled_ids)
+    return [f"{similar_ids[0].upper()}{similar_ids[1:]}."] if similar_ids else []
 
 
 def shorten_list(names: Iterable[str]) -> list[str]:

@@ -16,7 +16,7 @@ from youden.data.folder.run_config import RunConfig
 from youden.data.folder.run_files import PoolFile, parse_versioned_json, read_bytes
 from youden.data.pools.pool_reader import read_pool
 from youden.errors import PoolError
-from youden.text.sentences import describe_similar_names, format_count
+from youden.text.sentences import describe_similar_new_names, format_count
 from youden.types import Agent, Item, Pool
 from youden.types.pool import Objects
 
@@ -239,8 +239,8 @@ def _describe_ids(kind: str, members: Sequence[M], new_members: Sequence[M], joi
             f"{counted} not in the run and left out: {_format_ids(left_out)}; add {kind}s by a separate extension"
         )
 
-    similar_names = describe_similar_names(ids)
-    if similar_names != describe_similar_names(member.id for member in members):
+    similar_names = describe_similar_new_names((member.id for member in members), [*ids, *left_out])
+    if similar_names:
         notes.append(f"{kind}s: {similar_names}")
     return notes
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -389,8 +389,9 @@ def _check_filled(path: Path, texts: pd.Series[str], role: str, column: str) -> 
     is_partly_filled_item = role == "item" and len(empty_rows) < len(texts)
     if is_model or is_partly_filled_item:
         entity = "an item" if role == "item" else "a model"
-        problem = f"row {empty_rows[0] + 1} has no name of {entity} in {column}: got an empty cell. Fill it in or remove the row."
-        raise import_error(path, problem, slug="battles-value")
+        cells = format_count(len(empty_rows), "empty cell")
+        problem = f"row {empty_rows[0] + 1} has no name of {entity} in {column}: got {cells} in this column."
+        raise import_error(path, f"{problem} Fill in each, or remove its row.", slug="battles-value")
 
 
 def _read_rows(path: Path, notes: list[str]) -> pd.DataFrame:
@@ -550,9 +551,18 @@ def _convert_words(
     choices : description of the allowed values, for the error message; default: the keys of `numbers`
     """
     words = cells.str.strip().str.casefold()
-    unknown_words: Sequence[str] = sorted(set(words.unique()) - numbers.keys())
-    if unknown_words:
-        value = repr(unknown_words[0][:60]) if unknown_words[0] else "an empty cell"
+    unknown_words = words[~words.isin(numbers.keys())]
+    if not unknown_words.empty:
+        counts = unknown_words.value_counts()
+        excerpts = [
+            f"{word[:60]!r} ({n:,})" if word else f"an empty cell ({n:,})" for word, n in counts.head(5).items()
+        ]
+        ellipsis = f" and {len(counts) - 5:,} others" if len(counts) > 5 else ""
+        rows = format_count(len(unknown_words), "row")
+        first_row = int(np.flatnonzero(~words.isin(numbers.keys()))[0]) + 1
+        problem = (
+            f"values of `{role}` are unknown in {rows}, first in row {first_row}: got {', '.join(excerpts)}{ellipsis}"
+        )
         choices = choices or f"one of: {', '.join(filter(None, numbers))}"
-        raise import_error(path, f"a value of `{role}` is unknown: got {value}. Use {choices}.", slug="battles-value")
+        raise import_error(path, f"{problem}. Use {choices}.", slug="battles-value")
     return words.map(dict(numbers)).astype(np.float64)

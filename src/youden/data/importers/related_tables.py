@@ -368,29 +368,49 @@ def _remove_number(path: Path) -> Path:
     return path.with_name(_NUMBER.sub("", path.name) or "run") if path.name else path
 
 
-def add_prompts(roles: Roles, rows: Sequence[dict[str, Json]], other_tables: Sequence[SourceTable]) -> Roles:
-    """Add the prompts of another table to `rows`, and return the roles with the added column as the column of prompts.
+def add_prompts(roles: Roles, tables: Sequence[SourceTable], other_tables: Sequence[SourceTable]) -> Roles:
+    """Add the prompts of other tables to the rows of `tables`, and return the roles with the role of the added column.
 
-    The first table with a prompt for at least one of the items is used. Items without a prompt in this table get None. Nothing
-    is changed if the roles already have prompts, if the items have no ids, or if no table has their prompts.
+    The first column with a prompt for at least one of the items is used, in all tables that have it. If the ids of the items
+    have another name there, such as "id" for "item", all items must have a prompt. An item gets the prompt of a table in the
+    folder of its response, or else of the first table; the prompt is None if there is none. Nothing is changed if the roles
+    already have prompts, if the items have no ids, or if no table has their prompts.
 
-    roles : roles of the columns of `rows`
-    rows : rows of the tables with responses, changed in place
+    roles : roles of the columns of `tables`
+    tables : tables with responses, whose rows are changed in place
     other_tables : tables without responses
     """
     item_column = roles.columns.get("item")
     if item_column is None or "prompt" in roles.columns:
         return roles
 
-    ids = {str(row.get(item_column)) for row in rows}
-    for table in other_tables:
-        for column in (*table.get_candidates("prompt"), *table.get_candidates("text")):
-            rows_with_prompt = [row for row in table.flat_rows if row.get(item_column) and row.get(column)]
-            prompt_by_id = {str(row[item_column]): row[column] for row in rows_with_prompt}
-            has_prompts = not ids.isdisjoint(prompt_by_id) and table.is_text_column(column)
-            if not has_prompts:
-                continue
-            for row in rows:
-                row.setdefault(column, prompt_by_id.get(str(row.get(item_column))))
-            return roles.with_role("prompt", column)
+    ids = {str(row.get(item_column)) for table in tables for row in table.flat_rows}
+    for other_table in other_tables:
+        id_columns = [item_column] if item_column in other_table.columns else other_table.get_candidates("item")[:1]
+        prompt_columns = (*other_table.get_candidates("prompt"), *other_table.get_candidates("text"))
+        for id_column, column in product(id_columns, prompt_columns):
+            prompts = _collect_prompts(other_tables, id_column, column)
+            has_prompts = not ids.isdisjoint(prompts) if id_column == item_column else ids <= prompts.keys()
+            if has_prompts and other_table.is_text_column(column):
+                for table in tables:
+                    for row in table.flat_rows:
+                        prompt_by_folder = prompts.get(str(row.get(item_column)), {})
+                        first_prompt = next(iter(prompt_by_folder.values()), None)
+                        row.setdefault(column, prompt_by_folder.get(table.file.parent, first_prompt))
+                return roles.with_role("prompt", column)
     return roles
+
+
+def _collect_prompts(tables: Sequence[SourceTable], id_column: str, column: str) -> dict[str, dict[Path, Json]]:
+    """Collect the prompts of items in several tables.
+
+    id_column, column : columns of ids and of prompts
+
+    Returns a dictionary: id → folder of a table → prompt. Rows without an id or a prompt are left out.
+    """
+    prompts: dict[str, dict[Path, Json]] = {}
+    for table in tables:
+        for row in table.flat_rows:
+            if row.get(id_column) and row.get(column):
+                prompts.setdefault(str(row[id_column]), {})[table.file.parent] = row[column]
+    return prompts

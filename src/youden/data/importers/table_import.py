@@ -341,7 +341,7 @@ class _TableImporter:
         """
         located_rows = list(chain.from_iterable(table.rows for table in tables))
         rows = [row for _, row in located_rows]
-        roles = self.find_roles(rows)
+        roles = add_prompts(self.find_roles(rows), tables, self.other_tables)
         empty_columns = [name for name in rows[0] if all(row.get(name) is None for row in rows)]
         if roles.agent_columns and empty_columns:
             self.builder.add_note(f"columns without values: {', '.join(map(repr, empty_columns))}")
@@ -367,10 +367,10 @@ class _TableImporter:
             reader.add(row, location)
         return roles
 
-    def find_roles(self, rows: Sequence[dict[str, Json]]) -> Roles:
+    def find_roles(self, rows: Sequence[Row]) -> Roles:
         """Find the roles of the columns of tables, such as agent, item and text.
 
-        rows : rows of all tables with the same layout. If another table has the prompts, they are added to these rows.
+        rows : rows of all tables with the same layout
 
         Returns the columns by role, and the columns without a role.
 
@@ -384,7 +384,7 @@ class _TableImporter:
 
         if "item" not in self.columns and "repeat" not in self.columns:
             roles = resolve_restarting_ids(roles, rows, location=str(self.path))
-        return add_prompts(roles, rows, self.other_tables)
+        return roles
 
     def make_unclear_error(self, error: UnclearColumnsError, rows: Sequence[Row]) -> ImportFormatError:
         """Make the error for a table whose columns have unclear roles.

@@ -13,20 +13,30 @@ from youden.judging.call.failures import CallError, make_http_error
 _STATUS_BY_CODE = {
     "rate_limit_exceeded": 429,
     "rate_limit_error": 429,
+    "rate_limit_reached_error": 429,
+    "resource_exhausted": 429,
+    "throttlingexception": 429,
+    "too_many_requests": 429,
     "tokens": 429,
     "requests": 429,
     "permission_error": 403,
     "permission_denied": 403,
+    "not_found": 404,
     "not_found_error": 404,
     "context_length_exceeded": 400,
     "content_policy_violation": 400,
     "content_filter": 400,
+    "failed_precondition": 400,
+    "invalid_argument": 400,
     "invalid_request_error": 400,
+    "deadline_exceeded": 504,
+    "engine_overloaded_error": 503,
     "overloaded_error": 503,
+    "unavailable": 503,
     "server_error": 500,
     "api_error": 500,
 }
-"""HTTP status that providers usually send with each of these codes; `account_errors` has further codes."""
+"""HTTP status that providers usually send with each code, in lower case; `account_errors` has further codes."""
 
 _BAD_REQUEST = 400
 UNKNOWN_STATUS = 500
@@ -151,7 +161,7 @@ def make_error_from_codes(parts: ErrorParts, *, prefix: str) -> CallError:
 def find_status_of_code(code: object) -> int | None:
     """Return the HTTP status that fits the error code of a provider; None if the code is not known.
 
-    A code can also be an HTTP status, as a number or as a text.
+    Letter case does not matter. A code can also be an HTTP status, as a number or as a text.
 
     Examples
     --------
@@ -164,8 +174,9 @@ def find_status_of_code(code: object) -> int | None:
         return None
     if len(code) == 3 and code.isascii() and code.isdigit():
         return find_status_of_code(int(code))
-    if code in _STATUS_BY_CODE:
-        return _STATUS_BY_CODE[code]
+    status_of_code = _STATUS_BY_CODE.get(code.casefold())
+    if status_of_code is not None:
+        return status_of_code
     account_error = find_account_error([code], message="")
     if account_error is None:
         return None
