@@ -231,7 +231,6 @@ def _describe_ids(kind: str, members: Sequence[M], new_members: Sequence[M], joi
     ids that differ so little that one may be misspelt, unless the run had the same list before the extension.
     """
     notes = []
-    ids = [member.id for member in joined_members]
     left_out = [member.id for member in _list_new_members(joined_members, new_members)]
     if left_out:
         counted = format_count(len(left_out), kind, "is", "are")
@@ -239,7 +238,8 @@ def _describe_ids(kind: str, members: Sequence[M], new_members: Sequence[M], joi
             f"{counted} not in the run and left out: {_format_ids(left_out)}; add {kind}s by a separate extension"
         )
 
-    similar_names = describe_similar_new_names((member.id for member in members), [*ids, *left_out])
+    all_ids = [member.id for member in joined_members] + left_out
+    similar_names = describe_similar_new_names([member.id for member in members], all_ids)
     if similar_names:
         notes.append(f"{kind}s: {similar_names}")
     return notes

@@ -555,7 +555,8 @@ def _convert_words(
     if not unknown_words.empty:
         counts = unknown_words.value_counts()
         excerpts = [
-            f"{word[:60]!r} ({n:,})" if word else f"an empty cell ({n:,})" for word, n in counts.head(5).items()
+            f"{word[:60]!r} ({n:,})" if word else f"an empty cell ({n:,})"
+            for word, n in zip(counts.index[:5].astype(str), counts, strict=False)
         ]
         ellipsis = f" and {len(counts) - 5:,} others" if len(counts) > 5 else ""
         rows = format_count(len(unknown_words), "row")
