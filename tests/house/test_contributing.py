@@ -52,7 +52,9 @@ def test_a_toy_design_and_judge_need_one_file_and_one_row_and_can_be_removed(che
 
 
 def test_every_link_and_script_that_contributing_names_exists() -> None:
-    named = re.findall(r"\]\(([^)#]+)\)", TEXT) + re.findall(r"`(\.ci/\w+|tests/[\w/]+\.py|src/[\w/]+/)`", TEXT)
+    named = re.findall(r"\]\((?!https:)([^)#]+)\)", TEXT) + re.findall(
+        r"`(\.ci/\w+|tests/[\w/]+\.py|src/[\w/]+/)`", TEXT
+    )
     assert {".ci/run", ".ci/long"} <= set(named)
     for target in named:
         assert (ROOT / target).exists(), target

@@ -128,11 +128,17 @@ class LimitedServer:
     """
 
     def __init__(
-        self, per_second: float = 1e4, *, max_open: float = 1e4, rejects: float = 0.0, latency: float = 0.05
+        self,
+        per_second: float = 1e4,
+        *,
+        max_open: float = 1e4,
+        rejects: float = 0.0,
+        latency: float = 0.05,
+        seed: int = 0,
     ) -> None:
         self.per_second = self.tokens = per_second
         self.max_open, self.rejects, self.latency = max_open, rejects, latency
-        self.dice = random.Random(0)
+        self.dice = random.Random(seed)
         self.at = 0.0
         self.n_open = self.n_answered = self.n_rejected = 0
 
@@ -218,9 +224,12 @@ def test_the_rate_recovers_after_a_time_of_many_rejections() -> None:
     assert server.n_answered > 0.9 * 16 * 10 / 0.05
 
 
-@pytest.mark.parametrize(("n_processes", "max_rejected"), [(1, 0.03), (4, 0.2)])
-def test_limiters_learn_the_rate_of_a_token_bucket_and_share_it(n_processes: int, max_rejected: float) -> None:
-    server = LimitedServer(80)
+@pytest.mark.parametrize(
+    ("n_processes", "max_rejected", "seed"),
+    [(1, 0.03, 0), (4, 0.6, 0), *(pytest.param(4, 0.6, seed, marks=pytest.mark.slow) for seed in range(1, 5))],
+)
+def test_limiters_learn_the_rate_of_a_token_bucket(n_processes: int, max_rejected: float, seed: int) -> None:
+    server = LimitedServer(80, seed=seed)
 
     async def measure() -> None:
         limiters = [LearnedRateLimiter() for _ in range(n_processes)]
