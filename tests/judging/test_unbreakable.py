@@ -26,11 +26,19 @@ from judged import CALLING
 from stops import AT_RISK, IN_FLIGHT, PATIENT, Bench, Size, bench, disturbed, outage, sleep, stopped
 from twists import HARMLESS, Twist, twists
 from unruly_server import Body, Script, Sent, UnrulyServer, healthy, reply_to, sent
+from youden.judging.call import learned_rate
 
 EXIT_CODES = {"SIGINT": 130, "SIGTERM": 143, "SIGHUP": 129}
 STOPS = {how: EXIT_CODES[how.name] for how in signal.Signals if how.name in EXIT_CODES}  # Windows has no SIGHUP
 PATIENTLY = ("--grace", str(PATIENT))
 """Grace period in seconds that suffices for all calls in flight on a busy machine."""
+
+
+@pytest.fixture
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shorten the pauses after many replies with HTTP 429 in a row, of which a fuzzed server sends thousands."""
+    for name in ("MIN_PAUSE_SECONDS", "MAX_PAUSE_SECONDS", "MAX_BACKOFF_SECONDS"):
+        monkeypatch.setattr(learned_rate, name, 0.01)
 
 
 def courses(backend: str) -> st.SearchStrategy[Course]:
@@ -80,6 +88,7 @@ async def test_unusual_but_valid_replies_are_answers(backend: str, form: str) ->
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("short_pauses")
 @pytest.mark.parametrize("backend", ASKED_BY)
 def test_twenty_thousand_arbitrary_replies_do_not_break_a_run(backend: str) -> None:
     assert fuzz(backend, 20_000 // len(PLAN) // len(ASKED_BY) + 1) >= 20_000 / len(ASKED_BY)
