@@ -125,6 +125,8 @@ def test_a_judge_is_given_by_path_and_its_prompt_is_found_in_the_same_folder(tmp
         ({"price_in": -1}, "greater than or equal to 0"),
         ({"price_in": float("nan")}, "finite"),
         ({"price": 1, "price_in": 1}, "either price"),
+        ({"price_in": 1}, "price_in is set, but price_out is not"),
+        ({"price_out": 0}, "price_out is set, but price_in is not"),
         ({"base_url": "localhost:8000"}, "http://"),
         ({"base_url": "http://x:99999999/v1"}, "http://"),
         ({"base_url": "http://x/v1?key=1"}, "without ?"),

@@ -451,7 +451,7 @@ def parse_id(value: object, column: str, location: str) -> str:
     Parameters
     ----------
     value : object
-        Value of the field. A text is returned unchanged, and a whole number is converted.
+        Value of the field. A text is returned unchanged, and an integer is converted. A float is refused, even 3.0.
     column : str
         Name of the column, for errors.
     location : str
@@ -465,7 +465,7 @@ def parse_id(value: object, column: str, location: str) -> str:
     Raises
     ------
     ImportFormatError
-        [labels-id]: if the value is missing or blank, or neither a text nor a whole number.
+        [labels-id]: if the value is missing or blank, or neither a text nor an integer.
     """
     is_whole_number = isinstance(value, int | np.integer) and not isinstance(value, bool)
     if is_whole_number:

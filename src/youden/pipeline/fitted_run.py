@@ -51,7 +51,8 @@ def fit_run(
     StatisticsError
         If the rules do not fit the run, before anything is written; if its answers cannot be fitted.
     ConfigError
-        [judges-few] if a ranking over judges is requested for a single judge.
+        [judges-few] if a ranking over judges is requested for a single judge. For a run that asks for preferences, if `target`,
+        `rules` or `rates` is set to a value that is not available.
     RunFolderError
         If the folder has neither verdicts.parquet nor rates.parquet.
     """

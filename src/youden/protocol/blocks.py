@@ -237,7 +237,7 @@ def with_round(plan: Plan, rounds: Rounds, trials: Trials, *, active: Bools) -> 
     plan : Plan
         The plan so far.
     rounds : Rounds
-        Rounds of this plan.
+        Rounds of this plan so far, without the new one.
     trials : Trials
         Trials of the new round, paired and independent. Their block numbers must continue the block numbers of the plan, and no
         trial may be in the plan already. This is not checked.

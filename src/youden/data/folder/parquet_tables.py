@@ -136,7 +136,7 @@ def _encode_texts(texts: Sequence[str]) -> pa.Array:
 def write_table(path: Path, table: pa.Table, metadata: BaseModel, *, group_size: int | None = None) -> None:
     """Write a table as a Parquet file, compressed with zstd, and replace an existing file atomically.
 
-    path : the file
+    path : the file; its folder is created if it does not exist
     table : rows to write; the metadata of its schema are dropped
     metadata : metadata, which are stored as JSON in the schema
     group_size : maximum number of rows in a row group (Parquet's unit of consecutive rows). Default: that of pyarrow.

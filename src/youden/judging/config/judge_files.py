@@ -303,7 +303,9 @@ def _validate_keys(keys: Mapping[str, Any], location: str) -> JudgeConfig:
     """
     try:
         _check_keys(keys)
-        return JudgeConfig.model_validate(_expand_price(keys))
+        config = JudgeConfig.model_validate(_expand_price(keys))
+        _check_both_prices(config)
+        return config
     except ValidationError as error:
         raise _make_config_error(
             location, f"{format_validation_error(error, hidden=_MAY_BE_SECRET)}. Correct it."
@@ -416,6 +418,14 @@ def _check_keys(keys: Mapping[str, Any]) -> None:
             )
         if key not in _KEYS:
             raise ValueError(f"{format_unknown_key(str(key), _KEYS)}.")
+
+
+def _check_both_prices(config: JudgeConfig) -> None:
+    """Raise a ValueError if only one of the two prices is set, because the cost of a call would be unknown."""
+    if (config.price_in is None) == (config.price_out is None):
+        return
+    known, unknown = ("price_in", "price_out") if config.price_out is None else ("price_out", "price_in")
+    raise ValueError(f"{known} is set, but {unknown} is not. Set both, in USD per million tokens; 0 is a known price.")
 
 
 def _expand_price(keys: Mapping[str, Any]) -> dict[str, Any]:

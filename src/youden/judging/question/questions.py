@@ -326,7 +326,9 @@ class KeySource(Protocol):
 
 
 def iter_keys(questions: Questions, plan: Plan, *, start: int = 0) -> Iterator[RowKey]:
-    """Iterate over the rows and keys of all trials of a plan, also of trials with the same request, in the plan's order.
+    """Iterate over the rows and keys of the trials of a plan, from the row `start` on.
+
+    Trials with the same request have the same key, and are not left out.
 
     Parameters
     ----------
@@ -335,7 +337,7 @@ def iter_keys(questions: Questions, plan: Plan, *, start: int = 0) -> Iterator[R
     plan : Plan
         Plan with its pool.
     start : int, default 0
-        Row of the first trial.
+        First row. Earlier trials are skipped.
 
     Yields
     ------
