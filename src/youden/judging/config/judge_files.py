@@ -305,13 +305,13 @@ def _validate_keys(keys: Mapping[str, Any], location: str) -> JudgeConfig:
         _check_keys(keys)
         config = JudgeConfig.model_validate(_expand_price(keys))
         _check_both_prices(config)
-        return config
     except ValidationError as error:
         raise _make_config_error(
             location, f"{format_validation_error(error, hidden=_MAY_BE_SECRET)}. Correct it."
         ) from None
     except ValueError as error:
         raise _make_config_error(location, str(error)) from None
+    return config
 
 
 def _with_defaults_and_prices(config: JudgeConfig, location: str) -> JudgeConfig:
