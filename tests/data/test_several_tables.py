@@ -159,3 +159,13 @@ def test_a_header_without_most_names_stays_the_header(tmp_path: Path, name: str)
     lines: list[Line] = [["Question", "gpt", None, None], *WIDE]
     named = {"prompt": "Question", "text": "gpt,column 3,column 4"}
     assert read_table([write(tmp_path / name, lines)], columns=named, exact=False).pool.n_items == len(QUESTIONS)
+
+
+def test_texts_in_markdown_are_read_next_to_json_without_rows(tmp_path: Path) -> None:
+    (tmp_path / "summary.json").write_text('{"cost": 1}', encoding="utf-8")
+    for agent in ("a", "b"):
+        (tmp_path / agent).mkdir()
+        (tmp_path / agent / "x.md").write_text(f"It is {agent}.", encoding="utf-8")
+    imported = read_table([tmp_path], columns={})
+    assert [agent.id for agent in imported.pool.agents] == ["a", "b"]
+    assert imported.pool.texts.ravel().tolist() == ["It is a.", "It is b."]
