@@ -156,6 +156,15 @@ def test_judges_are_found_by_name_and_in_the_folder_of_the_jury_file(tmp_path: P
     assert [judge.name for judge in config.judges] == ["mine", "local", "gpt-4o-mini"]
 
 
+def test_the_suffixes_of_judges_and_prompts_may_be_in_upper_case(tmp_path: Path) -> None:
+    prompt = Path("prompts/same-source.md").read_text(encoding="utf-8")
+    (tmp_path / "OWN.MD").write_text(prompt, encoding="utf-8")
+    (tmp_path / "MINE.YAML").write_text("backend: openai\nmodel: m\nprice: 1\nprompt: OWN.MD\n", encoding="utf-8")
+    (tmp_path / "JURY.YML").write_text("backend: jury\njudges: [MINE.YAML, local, gpt-4o-mini]\n", encoding="utf-8")
+    config = load_judge_config(str(tmp_path / "JURY.YML"))
+    assert config.judges[0].loaded_prompt.template in prompt
+
+
 def leaning(_n: int, body: Any) -> Reply:
     """Answer wrongly in three comparisons of ten, which depend on the model and on both texts, but not on the prompt."""
     texts = re.findall(r"<(?:first|second)-\w+>\n(.*?)\n</", body["messages"][-1]["content"], re.DOTALL)

@@ -193,7 +193,7 @@ def load_prompt(name_or_path: str | Path) -> Prompt:
         placeholders are invalid.
     """
     path = Path(name_or_path)
-    if path.suffix != ".md":
+    if path.suffix.lower() != ".md":
         path = find_resource("prompts", f"{name_or_path}.md")
     if path.is_file() and not is_inside_folder(path):
         raise ConfigError(
