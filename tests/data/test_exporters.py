@@ -35,7 +35,7 @@ from youden.report.pages.writing import write_report
 from youden.types.pool import Json
 
 
-@pytest.mark.parametrize("ending", ["csv", "parquet"])
+@pytest.mark.parametrize("ending", ["csv", "CSV", "parquet"])
 def test_an_exported_pool_reads_back_unchanged(tmp_path: Path, ending: str) -> None:
     pool = make_pool(3, 4)
     (file,) = write_tables(tmp_path / f"p.{ending}", {"responses": pool_to_table(pool)})

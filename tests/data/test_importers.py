@@ -213,6 +213,16 @@ def test_fastchat_and_arena_hard_answers_are_joined_with_their_questions(tmp_pat
     assert cells(arena) == {("old", "q"): "hello", ("new", "q"): "good day"}
 
 
+def test_choices_and_messages_of_one_answer_are_not_multiplied(tmp_path: Path) -> None:
+    row = {"uid": "q", "model": "m", "messages": [{"role": "assistant", "content": "one"}]}
+    without_turns = load("fastchat", write(tmp_path / "a.jsonl", {**row, "choices": [{}, {}]})).pool
+    assert without_turns.all_texts.ravel().tolist() == ["one"]
+    with_turns = load(
+        "fastchat", write(tmp_path / "b.jsonl", {**row, "choices": [{"turns": ["one"]}, {"turns": ["two"]}]})
+    ).pool
+    assert with_turns.all_texts.ravel().tolist() == ["one", "two"]
+
+
 @pytest.mark.parametrize("ending", ["csv", "CSV", "tsv", "tab", "jsonl", "parquet"])
 def test_tables_with_one_file_per_agent_are_joined_by_item(tmp_path: Path, ending: str) -> None:
     for agent, keys in (("one", ["a", "b"]), ("two", ["b", "c"])):

@@ -883,6 +883,25 @@ def test_reports_of_swe_bench_are_read_with_0_for_unresolved_instances(tmp_path:
     assert table.score.tolist() == [[1, 1, 0, 0], [0, 0, 1, 0]]
 
 
+def test_several_reports_of_one_model_of_swe_bench_are_averaged(tmp_path: Path) -> None:
+    files = []
+    for name, resolved in {"a.run1": ["i1"], "a.run2": ["i1", "i2"], "b.run1": ["i2"]}.items():
+        report = {"submitted_ids": ["i1", "i2"], "resolved_ids": resolved}
+        files.append(write_json(tmp_path, f"{name}.json", report))
+    table = read_scores(files)
+    assert cells_of(table) == {("a", "i1"): 1, ("a", "i2"): 0.5, ("b", "i1"): 0, ("b", "i2"): 1}
+    assert any("2 cells have several scores (up to 2), which are averaged" in note for note in table.notes)
+
+
+def test_reports_of_one_model_on_different_instances_are_refused(tmp_path: Path) -> None:
+    for name, instance in {"a.part1": "i1", "a.part2": "i2", "b.run": "i1"}.items():
+        write_json(tmp_path, f"{name}.json", {"resolved_ids": [instance]})
+    with pytest.raises(
+        ImportFormatError, match=r"a\.part2\.json: .* model a and .*a\.part1\.json .*\[scores-reports\]"
+    ):
+        read_scores(tmp_path)
+
+
 def test_resolved_ids_are_read_by_submission_and_from_one_file(tmp_path: Path) -> None:
     for model, ids in {"a": ["i1", "i2"], "b": ["i2", "i3"]}.items():
         write_json(tmp_path, f"verified/{model}/results/results.json", {"resolved": ids, "no_logs": ["i4"]})

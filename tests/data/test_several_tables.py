@@ -183,3 +183,13 @@ def test_prompts_of_each_pool_folder_are_imported(tmp_path: Path, question: str,
     assert imported.pool.items[3].prompt == "What is the capital of state 3?"
     conflict = f"imported {n_conflicts} responses with a prompt other than the first one of the item"
     assert any(note.startswith(conflict) for note in imported.notes) == (n_conflicts > 0)
+
+
+def test_texts_in_markdown_are_read_next_to_json_without_rows(tmp_path: Path) -> None:
+    (tmp_path / "summary.json").write_text('{"cost": 1}', encoding="utf-8")
+    for agent in ("a", "b"):
+        (tmp_path / agent).mkdir()
+        (tmp_path / agent / "x.md").write_text(f"It is {agent}.", encoding="utf-8")
+    imported = read_table([tmp_path], columns={})
+    assert [agent.id for agent in imported.pool.agents] == ["a", "b"]
+    assert imported.pool.texts.ravel().tolist() == ["It is a.", "It is b."]

@@ -26,7 +26,7 @@ from youden import cli
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import write_pool
 from youden.judging.call.failures import CallError
-from youden.judging.offline.answer_files import iter_result_rows
+from youden.judging.offline.answer_files import find_answer_files, iter_result_rows
 from youden.judging.offline.exporting import RequestTable, export_requests, hashes_to_bytes
 from youden.judging.offline.lines import parse_outcome
 from youden.judging.store.answers import open_store
@@ -523,3 +523,8 @@ def test_a_byte_order_mark_is_not_part_of_the_first_line(youden: Youden, exporte
     (answers,) = answer(exported_folder / "x")
     answers.write_bytes(b"\xef\xbb\xbf" + answers.read_bytes())
     assert "110 answers added" in imported(youden, answers).err
+
+
+def test_files_of_answers_with_a_suffix_in_upper_case_are_found(tmp_path: Path) -> None:
+    (tmp_path / "a.JSONL").touch()
+    assert find_answer_files([tmp_path]) == [tmp_path / "a.JSONL"]

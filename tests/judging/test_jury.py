@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import zlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,25 @@ def test_a_missing_answer_of_a_judge_is_not_replaced_by_a_vote(votes: list[float
     for result in (majority, mean):
         np.testing.assert_array_equal(result.answered, ~np.isnan(result.answer))
         np.testing.assert_array_equal(np.isnan(result.hard_answer), np.isnan(result.answer))
+
+
+@pytest.mark.parametrize(
+    ("votes", "expected"),
+    [
+        ([0.5, 0.5, 1], 0.5),
+        ([0, 0.5, 1], 0.5),
+        ([0.9, 1, 0], 1),
+        ([0.5, 0, 0], 0),
+        ([0.5, 0.5, None], 0.5),
+        ([0.5, 1, None], np.nan),
+    ],
+)
+def test_a_jury_may_call_a_preference_a_tie(votes: list[float | None], expected: float) -> None:
+    plan = replace(PLAN, options={**PLAN.options, "question": "preference"})
+    ballots = [answer_with(plan, np.full(N, vote or 0.0), missing=np.full(N, vote is None)) for vote in votes]
+    result = Jury(ballots, vote="majority").answer_many(plan)
+    np.testing.assert_array_equal(result.answer, np.full(N, expected))
+    np.testing.assert_array_equal(result.answered, ~np.isnan(result.answer))
 
 
 async def test_a_majority_of_three_outvotes_a_judge_that_always_answers_yes(tmp_path: Path) -> None:
@@ -137,6 +157,15 @@ def test_judges_are_found_by_name_and_in_the_folder_of_the_jury_file(tmp_path: P
     (tmp_path / "jury.yaml").write_text("backend: jury\njudges: [mine.yaml, local, gpt-4o-mini]\n", encoding="utf-8")
     config = load_judge_config(tmp_path / "jury.yaml")
     assert [judge.name for judge in config.judges] == ["mine", "local", "gpt-4o-mini"]
+
+
+def test_the_suffixes_of_judges_and_prompts_may_be_in_upper_case(tmp_path: Path) -> None:
+    prompt = Path("prompts/same-source.md").read_text(encoding="utf-8")
+    (tmp_path / "OWN.MD").write_text(prompt, encoding="utf-8")
+    (tmp_path / "MINE.YAML").write_text("backend: openai\nmodel: m\nprice: 1\nprompt: OWN.MD\n", encoding="utf-8")
+    (tmp_path / "JURY.YML").write_text("backend: jury\njudges: [MINE.YAML, local, gpt-4o-mini]\n", encoding="utf-8")
+    config = load_judge_config(str(tmp_path / "JURY.YML"))
+    assert config.judges[0].loaded_prompt.template in prompt
 
 
 def leaning(_n: int, body: Any) -> Reply:

@@ -127,6 +127,7 @@ def test_the_digest_depends_on_the_file() -> None:
         (HEAD, "only {{first}}", "prompt-placeholder", "{{second}}"),
         (HEAD, BODY + "{{first}}", "prompt-placeholder", "{{first}}"),
         (HEAD, BODY + "{{context}}", "prompt-placeholder", "context"),
+        (HEAD, BODY + "{{task}} {{task}}", "prompt-placeholder", "more than once: {{task}}"),
         (HEAD.replace("label/1", "label/9"), BODY, "prompt-front-matter", "parser"),
         (HEAD + "\nlabel: x", BODY, "prompt-front-matter", "label"),
         ("labels: [", BODY, "prompt-front-matter", "YAML"),

@@ -300,3 +300,11 @@ def test_items_with_equal_correlations_give_no_interval() -> None:
     assert result.value == pytest.approx(1)
     assert np.isnan([result.low, result.high]).all()
     assert result.method == "none: all 3 items have the same correlation"
+
+
+@pytest.mark.parametrize(
+    ("ability", "says"), [([1.0], "needs 2 agents: got 1"), ([1.0, 1.0], "equal values of all 2 agents")]
+)
+def test_too_few_agents_are_not_reported_as_equal_values(ability: list[float], says: str) -> None:
+    with pytest.raises(StatisticsError, match=rf"{says}.*\[metric-constant\]"):
+        spearman(np.array(ability), np.array(ability))

@@ -130,7 +130,7 @@ def _read_top_level_keys(source: str) -> set[str]:
     from youden.text.yaml_text import read_yaml
 
     path = Path(source)
-    if path.suffix not in options.CONFIG_SUFFIXES or not path.is_file():
+    if path.suffix.lower() not in options.CONFIG_SUFFIXES or not path.is_file():
         return set()
     try:
         content = read_yaml(path)

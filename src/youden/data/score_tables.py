@@ -117,8 +117,8 @@ def read_scores(
     ------
     ImportFormatError
         [scores-columns], [scores-direction], [scores-value], [scores-percent], [scores-scale], [scores-bounds], [scores-id],
-        [scores-size], [scores-pairs]: if the table cannot be used, or the roles of its columns are ambiguous; others if a
-        file cannot be read.
+        [scores-size], [scores-pairs], [scores-reports]: if the table cannot be used, or the roles of its columns are
+        ambiguous; others if a file cannot be read.
     ConfigError
         [scores-role]: if `columns` has an unknown role, or a name that is not a text; [scores-range]: if `score_range` is
         not two finite numbers in ascending order.

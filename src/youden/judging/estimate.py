@@ -307,9 +307,10 @@ def _find_repeated_requests(plan: Plan, *, shows_task: bool) -> Bools:
     first_text_ids = text_ids[first_row, first_item]
     second_text_ids = text_ids[second_row, second_item]
 
-    # one number per distinct request
+    # one number per distinct request; pairs are numbered first, because the product for a large pool would exceed int64
+    _, pair_ids = np.unique(first_text_ids * n_texts + second_text_ids, return_inverse=True)
     n_replicates = int(plan.replicate.max(initial=0)) + 1
-    request_ids = (first_text_ids * n_texts + second_text_ids) * n_replicates + plan.replicate
+    request_ids = pair_ids * n_replicates + plan.replicate
     if shows_task:
         request_ids = request_ids * plan.n_items + plan.item
 

@@ -221,7 +221,7 @@ def audit(
     ------
     ImportFormatError
         [scores-columns], [scores-direction], [scores-value], [scores-percent], [scores-scale], [scores-bounds], [scores-id],
-        [scores-size]: if the table cannot be used; the message names the option that resolves an ambiguity.
+        [scores-size], [scores-reports]: if the table cannot be used; the message names the option that resolves an ambiguity.
     ConfigError
         [scores-role]: if `columns` has another role; [scores-range]: if `score_range` is not two finite numbers in
         ascending order.

@@ -549,7 +549,7 @@ def _format_judge_reference(judge: str, file: Path) -> str:
     judge : name or path that the user passed
     file : path of the config
     """
-    is_path = judge.endswith((".yaml", ".yml"))
+    is_path = judge.lower().endswith((".yaml", ".yml"))
     judge_file = Path(judge) if is_path else _find_replacing_file(judge, file)
     if judge_file is None:
         return judge

@@ -184,7 +184,7 @@ def add_agents(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
     # by default, the mean number of trials of an anchor, rounded; each trial among anchors counts for two of them
     n_main_trials = int((plan.role == MAIN).sum())
     trials_per_anchor = 2 * n_main_trials / get_extensions(plan).anchors
-    default_paired = int(trials_per_anchor + 0.5) * n_new
+    default_paired = _round_half_up(trials_per_anchor) * n_new
     n_paired = extender.count_paired_calls(calls, default=default_paired, n_scored=n_new)
 
     # an agent has two trials per block
@@ -237,7 +237,7 @@ def add_items(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
     # by default, each new item gets the mean number of paired calls per item; the total is rounded
     n_planned_paired = int((plan.trial_type == PAIRED).sum())
     calls_per_item = n_planned_paired / plan.n_items
-    default_paired = int(calls_per_item * n_new_items + 0.5)
+    default_paired = _round_half_up(calls_per_item * n_new_items)
     n_paired = extender.count_paired_calls(calls, default=default_paired, n_scored=pool.n_agents)
 
     # blocks are drawn only on the new items, which become the last set of items
@@ -349,11 +349,16 @@ def add_repeats(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
     n_earlier_responses = _count_responses_per_cell(plan.trials)
     n_new_responses = pool.repeats - n_earlier_responses
     calls_per_response = n_planned_paired / n_earlier_responses
-    default_paired = int(calls_per_response * n_new_responses)
+    default_paired = _round_half_up(calls_per_response * n_new_responses)
     n_paired = extender.count_paired_calls(calls, default=default_paired, n_scored=pool.n_agents)
 
     drawn = extender.draw_complete_blocks(n_paired, extender.count_items_by_set())
     return extender.extend("repeats", drawn, n_paired, calls=calls)
+
+
+def _round_half_up(number: float) -> int:
+    """Round a number that is not negative to the nearest integer; halves are rounded up."""
+    return floor(number + 0.5)
 
 
 def _count_responses_per_cell(trials: Trials) -> int:

@@ -287,7 +287,7 @@ def _strip_folders_in_judge(settings: Json) -> Json:
 
 def _is_file_path(setting: str) -> bool:
     """Return whether a setting of a judge ends like the path of a file."""
-    return setting.endswith((".yaml", ".yml", ".md"))
+    return setting.lower().endswith((".yaml", ".yml", ".md"))
 
 
 def check_push(format_name: str) -> None:

@@ -130,12 +130,12 @@ def table_paths(path: Path, tables: Mapping[str, pa.Table]) -> tuple[Path, ...]:
 
     Raises: ConfigError [export-format] if the suffix is unknown.
     """
-    if path.suffix not in SUFFIXES:
+    if path.suffix.lower() not in SUFFIXES:
         raise ConfigError(
             f"The suffix of '{path}' is unknown: got {path.suffix!r}. Pass a file that ends in {', '.join(SUFFIXES)}.",
             slug="export-format",
         )
-    if path.suffix == ".duckdb" or len(tables) == 1:
+    if path.suffix.lower() == ".duckdb" or len(tables) == 1:
         return (path,)
     return tuple(path.with_stem(f"{path.stem}-{name}") for name in tables)
 
@@ -153,14 +153,14 @@ def write_tables(path: Path, tables: Mapping[str, pa.Table], *, raw_cells: bool 
         installed.
     """
     files = table_paths(path, tables)
-    if path.suffix == ".duckdb":
+    if path.suffix.lower() == ".duckdb":
         _write_duckdb(path, tables)
         return files
-    if path.suffix == ".csv" and not raw_cells:
+    if path.suffix.lower() == ".csv" and not raw_cells:
         tables = {name: _guard_formulas(table) for name, table in tables.items()}
     for file, table in zip(files, tables.values(), strict=True):
         with atomic_write(file) as tmp_path:
-            _WRITERS[path.suffix](table, tmp_path)
+            _WRITERS[path.suffix.lower()](table, tmp_path)
     return files
 
 

@@ -88,7 +88,7 @@ def _resolve_extension_paths(extension: object, folder: Path) -> object:
 def _resolve_prompt_path(judge: dict[str, object], folder: Path) -> dict[str, object]:
     """Return the keys of a judge, with the path of its prompt joined to a folder if the prompt is a file."""
     prompt = judge.get("prompt")
-    if isinstance(prompt, str) and prompt.endswith(".md"):
+    if isinstance(prompt, str) and prompt.lower().endswith(".md"):
         return judge | {"prompt": os.path.normpath(folder / prompt)}
     return judge
 
@@ -110,7 +110,7 @@ def _is_user_path(key: str, value: object, *, folder: Path) -> bool:
         case "pool":
             return not _is_shipped_path(value, "datasets", folder)
         case "judge":
-            return value.endswith((".yaml", ".yml")) and not _is_shipped_path(value, "configs", folder)
+            return value.lower().endswith((".yaml", ".yml")) and not _is_shipped_path(value, "configs", folder)
         case "store":
             return "://" not in value
         case _:
@@ -143,7 +143,7 @@ def find_nearby_judge(name: str, folder: Path) -> Path | None:
         The first file NAME.yaml that is not shipped with youden; None if there is none. The caller finds a shipped judge by
         its name.
     """
-    is_path = name.endswith((".yaml", ".yml")) or not re.fullmatch(r"[\w.+-]+", name)
+    is_path = name.lower().endswith((".yaml", ".yml")) or not re.fullmatch(r"[\w.+-]+", name)
     if is_path:
         return None
 

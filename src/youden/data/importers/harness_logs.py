@@ -186,7 +186,7 @@ def _read_log(path: Path, replaced: Replacements) -> _Log:
 
     Raises ImportFormatError [import-format] if the file is not a log.
     """
-    if path.suffix == ".json":
+    if path.suffix.lower() == ".json":
         log = require_object(read_json(path, replaced), path)
         if not isinstance(log.get("eval"), dict):
             raise _make_no_log_error(path, "it has no key 'eval'")

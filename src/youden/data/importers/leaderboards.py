@@ -258,25 +258,22 @@ def _list_responses_by_choice(row: dict[str, Json]) -> list[list[Json]]:
     """List the responses of each choice (a sampled answer) in a row of answers, one response per turn of the conversation.
 
     FastChat writes a list `choices` of objects, each with a list `turns`. Arena-Hard writes a list `messages`, which is the
-    conversation of the only choice. A row with both lists has the responses of `messages` for each choice.
+    conversation of the only choice. It is ignored if the choices have turns.
 
     row : values of the row by key
 
     Returns an empty list for a choice without turns.
     """
     choices = row.get("choices")
-    messages = row.get("messages")
-    if isinstance(messages, list):
-        n_choices = len(choices) if isinstance(choices, list) and choices else 1
-        return [_get_responses_of_assistant(messages)] * n_choices
-    if not isinstance(choices, list):
-        return []
-
-    responses_by_choice = []
-    for choice in choices:
+    responses_by_choice: list[list[Json]] = []
+    for choice in choices if isinstance(choices, list) else []:
         turns = get_nested(choice, "turns")
         contents = [_get_content(turn) for turn in turns] if isinstance(turns, list) else []
         responses_by_choice.append(contents)
+
+    messages = row.get("messages")
+    if isinstance(messages, list) and not any(responses_by_choice):
+        return [_get_responses_of_assistant(messages)]
     return responses_by_choice
 
 

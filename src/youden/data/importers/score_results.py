@@ -8,7 +8,14 @@ from itertools import chain
 from pathlib import Path
 from statistics import fmean
 
-from youden.data.importers.foreign_files import find_files, get_nested, read_json, read_lines, require_list
+from youden.data.importers.foreign_files import (
+    find_files,
+    get_nested,
+    import_error,
+    read_json,
+    read_lines,
+    require_list,
+)
 from youden.data.importers.harness_logs import name_lm_eval_agents, parse_helm_scenario, parse_lm_eval_task
 from youden.data.importers.table_header import Row, Rows
 from youden.types.pool import Json
@@ -181,19 +188,29 @@ def _read_swe_bench(files: list[Path]) -> LocatedRows:
     """Yield one row per model and instance (task) of SWE-bench, with the score 1 if the model resolved the instance, else 0.
 
     A file is the report of one model, with a list of instances per outcome, or an object with the resolved instances of each
-    model. Other files are ignored. Each model gets a row for each instance that any file lists.
-    """
-    resolved_by_model: dict[str, list[str]] = {}
-    instances: dict[str, None] = {}  # an ordered set
-    for file in files:
-        resolved_in_file, id_lists = _read_swe_bench_report(file)
-        resolved_by_model |= resolved_in_file
-        instances |= dict.fromkeys(chain.from_iterable(id_lists))
+    model. Other files are ignored. Each report of a model gives a row for each instance that any file lists.
 
-    for model, ids in resolved_by_model.items():
-        resolved = set(ids)
+    Raises: ImportFormatError [scores-reports] if two reports of one model do not list the same instances.
+    """
+    reports: list[tuple[Path, str, set[str]]] = []  # file, model and resolved instances
+    instances_by_file: dict[Path, dict[str, None]] = {}  # ordered sets
+    for file in files:
+        resolved_by_model, id_lists = _read_swe_bench_report(file)
+        reports += [(file, model, set(ids)) for model, ids in resolved_by_model.items()]
+        instances_by_file[file] = dict.fromkeys(chain.from_iterable(id_lists))
+
+    first_files: dict[str, Path] = {}
+    for file, model, _ in reports:
+        first_file = first_files.setdefault(model, file)
+        if instances_by_file[file].keys() != instances_by_file[first_file].keys():
+            problem = f"this report of the model {model} and {first_file} list different instances."
+            remedy = "Merge the reports, or give their models different names."
+            raise import_error(file, f"{problem} {remedy}", slug="scores-reports")
+
+    instances = dict.fromkeys(chain.from_iterable(instances_by_file.values()))
+    for file, model, resolved in reports:
         for instance in instances:
-            yield model, {"model": model, "item": instance, "score": float(instance in resolved)}
+            yield str(file), {"model": model, "item": instance, "score": float(instance in resolved)}
 
 
 def _read_swe_bench_report(file: Path) -> tuple[dict[str, list[str]], list[list[str]]]:

@@ -499,6 +499,12 @@ def _count_equal_splits(text: str, separator: str) -> tuple[int, int]:
     return max(numbers, default=(0, 0))  # most lines or, if two numbers of lines are equal, most fields
 
 
+def find_texts(folder: Path) -> list[Path]:
+    """Return the files .txt and .md in the subfolders of a folder, sorted."""
+    paths = sorted(folder.rglob("*/*"))
+    return [path for path in paths if path.is_file() and path.suffix.lower() in _TEXT_EXTENSIONS]
+
+
 def read_text_folder(folder: Path, replaced: Replacements) -> Rows:
     """Read responses from the files AGENT/ITEM.txt (or .md) of a folder.
 
@@ -511,8 +517,7 @@ def read_text_folder(folder: Path, replaced: Replacements) -> Rows:
 
     Raises: ImportFormatError [import-empty] if the folder contains no such files.
     """
-    paths = sorted(folder.rglob("*/*"))
-    files = [path for path in paths if path.is_file() and path.suffix.lower() in _TEXT_EXTENSIONS]
+    files = find_texts(folder)
     if not files:
         raise import_error(
             folder,

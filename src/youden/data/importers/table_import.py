@@ -39,7 +39,14 @@ from youden.data.importers.related_tables import (
 from youden.data.importers.response_columns import ColumnPath, ResponseReader, detect_known_layout, parse_column_paths
 from youden.data.importers.restarting_ids import has_repeats_in_rows, resolve_restarting_ids
 from youden.data.importers.role_messages import describe_roles, unclear_columns_error
-from youden.data.importers.table_files import find_tables, is_pool_header, read_rows, read_tables, read_text_folder
+from youden.data.importers.table_files import (
+    find_tables,
+    find_texts,
+    is_pool_header,
+    read_rows,
+    read_tables,
+    read_text_folder,
+)
 from youden.data.importers.table_header import Rows
 from youden.data.pools.spool import format_excerpt
 from youden.errors import ImportFormatError
@@ -475,7 +482,7 @@ def _read_source_tables(
     if tables:
         return tables
 
-    has_texts = path.is_dir() and any(path.rglob("*/*.txt"))
+    has_texts = path.is_dir() and bool(find_texts(path))
     if files and not has_texts:
         raise unclear_columns_error(path, "no list of rows holds responses as text", [])
     rows = read_text_folder(path, builder.replaced)

@@ -299,8 +299,11 @@ class Jury:
 
         # one row per judge: (n_judges, n_trials)
         answers = np.stack([ballot.answer for ballot in ballots])
-        hard_answers = np.stack([ballot.hard_answer for ballot in ballots])
-        answer, hard_answer = self._combine_answers(answers, hard_answers)
+        if plan.question == "preference":
+            decisions = (np.sign(answers - 0.5) + 1) / 2  # 1 for the first response, 0.5 for a tie, 0 for the second
+        else:
+            decisions = np.stack([ballot.hard_answer for ballot in ballots])
+        answer, hard_answer = self._combine_answers(answers, decisions)
 
         # a trial of an unfinished run is pending until all judges have answered it
         missing_reasons = np.stack([ballot.missing_reason for ballot in ballots])
@@ -331,36 +334,37 @@ class Jury:
             warnings=tuple(_with_judge_name(warning, ballot) for ballot in ballots for warning in ballot.warnings),
         )
 
-    def _combine_answers(self, answers: Floats, hard_answers: Floats) -> tuple[Floats, Floats]:
+    def _combine_answers(self, answers: Floats, decisions: Floats) -> tuple[Floats, Floats]:
         """Combine the answers of all judges to one answer of the jury per trial, by the majority or by the mean.
 
-        A hard answer is the decision of a judge: 0 for no, 1 for yes.
-
         answers : float array (n_judges, n_trials), answers in [0, 1]; NaN if the judge gave none
-        hard_answers : float array (n_judges, n_trials), hard answers; NaN if the judge gave none
+        decisions : float array (n_judges, n_trials), answers as decisions: 0 for no, 1 for yes, 0.5 for a tie of preferences; NaN
+            if the judge gave none
 
         Returns the answers and the hard answers of the jury, two new float arrays (n_trials,). With the vote "majority", both are
-        NaN if no answer has the majority. With the vote "mean", both are NaN if a judge gave no answer.
+        NaN if no decision has the majority. With the vote "mean", both are NaN if a judge gave no answer.
         """
         if self._vote == "majority":
-            majority = _find_majority(hard_answers)
-            return majority, majority.copy()
+            majority = _find_majority(decisions)
+            return majority, np.where(np.isnan(majority), np.nan, majority == 1)
 
         mean = np.mean(answers, axis=0)  # NaN if a judge has no answer
         is_yes = (mean >= 0.5).astype(float)
         return mean, np.where(np.isnan(mean), np.nan, is_yes)
 
 
-def _find_majority(hard_answers: Floats) -> Floats:
-    """Return each trial's majority answer, float array (n_trials,): 0 or 1 if more than half of the judges gave it, else NaN.
+def _find_majority(decisions: Floats) -> Floats:
+    """Return each trial's majority decision, float array (n_trials,); NaN if it depends on missing decisions.
 
-    hard_answers : float array (n_judges, n_trials), 0, 1 or NaN; a judge without an answer counts for neither side
+    The majority decision of an odd number of judges is the median of their decisions. If one judge prefers the first
+    response, one the second, and one neither, it is a tie.
+
+    decisions : float array (n_judges, n_trials), 0, 1, 0.5 for a tie of preferences, or NaN if missing
     """
-    n_judges = len(hard_answers)
-    n_yes = (hard_answers == 1).sum(axis=0)
-    n_no = (hard_answers == 0).sum(axis=0)
-    has_majority = 2 * np.maximum(n_yes, n_no) > n_judges
-    return np.where(has_majority, (n_yes > n_no).astype(float), np.nan)
+    is_missing = np.isnan(decisions)
+    low = np.median(np.where(is_missing, 0, decisions), axis=0)
+    high = np.median(np.where(is_missing, 1, decisions), axis=0)
+    return np.where(low == high, low, np.nan)
 
 
 def _with_judge_name(warning: Finding, ballot: Verdicts) -> Finding:

@@ -258,7 +258,7 @@ def _make_config(
     if unused_keys:
         raise _make_config_error(
             location,
-            f"the judge '{config.backend}' makes no calls, so {', '.join(unused_keys)} would have no effect. Remove it.",
+            f"the judge '{config.backend}' makes no calls, so {', '.join(unused_keys)} would have no effect. Remove unused keys.",
         )
     return config
 
@@ -285,7 +285,7 @@ def _resolve_judges_and_prompt(
         keys["judges"] = [_load_nested_judge(judge, folder, file, from_code=from_code) for judge in keys["judges"]]
 
     prompt = keys.get("prompt")
-    if isinstance(prompt, str) and prompt.endswith(".md"):
+    if isinstance(prompt, str) and prompt.lower().endswith(".md"):
         prompt_file = folder / prompt
         if prompt_file.is_file():
             keys["prompt"] = str(prompt_file)
@@ -453,7 +453,7 @@ def _load_nested_judge(judge: object, folder: Path, file: Path | None, *, from_c
     rejects it.
     Raises: the errors of `load_judge_config`.
     """
-    if isinstance(judge, str) and judge.endswith((".yaml", ".yml")):
+    if isinstance(judge, str) and judge.lower().endswith((".yaml", ".yml")):
         return load_judge_config(folder / judge)
     if isinstance(judge, str | Mapping):
         return load_judge_config(judge, file=file, from_code=from_code)

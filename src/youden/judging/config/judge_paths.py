@@ -27,7 +27,7 @@ def find_judge_file(source: str | Path) -> Path | None:
 
     Raises: ConfigError [unknown-judge] if there is no file, backend or model of this name.
     """
-    if isinstance(source, Path) or source.endswith((".yaml", ".yml")):
+    if isinstance(source, Path) or source.lower().endswith((".yaml", ".yml")):
         return _find_file_by_path(Path(source))
 
     for folder in _list_judge_folders():

@@ -74,7 +74,7 @@ class JudgeConfig(RequestSettings, AnswerSettings):
         reserved_parameters = _RESERVED_PARAMETERS & set(self.parameters)
         if self.makes_calls and reserved_parameters:
             raise ValueError(
-                f"{', '.join(sorted(reserved_parameters))} must not be under parameters, because it has its own key or is fixed"
+                f"`parameters` must not contain {', '.join(sorted(reserved_parameters))}: each has its own key or is fixed"
             )
         if not self.name:
             object.__setattr__(self, "name", self.model or self.backend)  # the config is immutable
@@ -462,7 +462,7 @@ class JudgeConfig(RequestSettings, AnswerSettings):
     def _describe_unread_env_files(self) -> str:
         """Describe the `.env` files that are not read because they link to a file outside their folder."""
         files = [str(file) for file in self._list_env_files() if file.is_file() and not is_inside_folder(file)]
-        return f" ({', '.join(files)} links to a file outside its folder and is not read)" if files else ""
+        return f" (not read, because each links to a file outside its folder: {', '.join(files)})" if files else ""
 
     def describe(self) -> dict[str, Json]:
         """Return everything that an answer of this judge depends on, for the metadata of verdicts."""

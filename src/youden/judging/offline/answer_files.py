@@ -60,7 +60,7 @@ def _is_answer_file(path: Path, folder: Path) -> bool:
     """Return whether a file in a folder has an extension of answers, and is neither hidden nor part of an export."""
     is_hidden = any(part.startswith((".", "_")) for part in path.relative_to(folder).parts)
     is_exported = path.name == MANIFEST or path.name.startswith("requests-")
-    return path.suffix in _SUFFIXES and path.is_file() and not is_hidden and not is_exported
+    return path.suffix.lower() in _SUFFIXES and path.is_file() and not is_hidden and not is_exported
 
 
 def iter_result_rows(path: Path) -> Iterator[list[ResultLine]]:

@@ -193,7 +193,7 @@ def load_prompt(name_or_path: str | Path) -> Prompt:
         placeholders are invalid.
     """
     path = Path(name_or_path)
-    if path.suffix != ".md":
+    if path.suffix.lower() != ".md":
         path = find_resource("prompts", f"{name_or_path}.md")
     if path.is_file() and not is_inside_folder(path):
         raise ConfigError(
@@ -330,18 +330,18 @@ def _check_placeholders(template: str, location: str) -> None:
     names = _PLACEHOLDER.findall(template)
     unknown_names = sorted(set(names) - set(_PLACEHOLDER_NAMES))
     names_with_wrong_count = [name for name in ("first", "second") if names.count(name) != 1]
-    if names.count("task") > 1:
-        names_with_wrong_count.append("task")
-
+    problems = []
     if unknown_names:
-        problem = f"unknown: {', '.join(unknown_names)}"
-    elif names_with_wrong_count:
+        problems.append(f"unknown: {', '.join(unknown_names)}")
+    if names_with_wrong_count:
         placeholders = ", ".join("{{" + name + "}}" for name in names_with_wrong_count)
-        problem = f"not exactly once: {placeholders}"
-    else:
+        problems.append(f"not exactly once: {placeholders}")
+    if names.count("task") > 1:
+        problems.append("more than once: {{task}}")
+    if not problems:
         return
     raise ConfigError(
-        f"The placeholders in {location} are invalid ({problem}). "
+        f"The placeholders in {location} are invalid ({'; '.join(problems)}). "
         "Write {{first}} and {{second}} exactly once, where the texts go; {{fence}}, the mark in their tags, and {{task}}, the "
         "prompt of the item, are optional.",
         slug="prompt-placeholder",

@@ -97,7 +97,7 @@ def load_instruction(name: str, *, folder: Path, notes: bool = False) -> Instruc
         [not-found]: if prompts/agents/ has no such file; [instruction]: if the file cannot be read, or its placeholders
         or front matter are invalid.
     """
-    path = folder / name if name.endswith(".md") else find_resource("prompts", f"agents/{name}.md")
+    path = folder / name if name.lower().endswith(".md") else find_resource("prompts", f"agents/{name}.md")
     content = _read_instruction(path)
     try:
         parts = split_front_matter(content)

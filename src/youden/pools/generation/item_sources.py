@@ -76,7 +76,7 @@ def read_items(source: str) -> tuple[Item, ...]:
         items = ITEM_SOURCES.load(source)()
     elif path.is_dir() and (path / ITEMS).is_file():
         items = _read_items_of_file(path / ITEMS)
-    elif path.suffix == ".jsonl" and path.is_file():
+    elif path.suffix.lower() == ".jsonl" and path.is_file():
         items = _read_items_of_file(path)
     else:
         items = read_pool(source).items

@@ -282,10 +282,14 @@ def _check_correlation_inputs(ability: Floats, reference: Floats, *, level: floa
     n_missing = int((np.isnan(ability) | np.isnan(reference)).sum())
     if n_missing:
         raise missing_error(n_missing, "agents have no ability on one side")
-    if len(ability) < 2 or np.ptp(ability) == 0 or np.ptp(reference) == 0:
+    if len(ability) < 2:
         raise StatisticsError(
-            f"A rank correlation needs 2 agents, and values that differ in both arrays: got {len(ability)} agents, with equal "
-            "values in one array. Add agents or calls.",
+            f"A rank correlation needs 2 agents: got {len(ability)}. Add agents.", slug="metric-constant"
+        )
+    if np.ptp(ability) == 0 or np.ptp(reference) == 0:
+        raise StatisticsError(
+            f"A rank correlation needs values that differ in both arrays: got equal values of all {len(ability)} agents in one "
+            "array. Add agents or calls.",
             slug="metric-constant",
         )
 
