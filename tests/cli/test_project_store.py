@@ -296,7 +296,7 @@ def test_a_jury_whose_store_lost_answers_sends_no_request_again(
     assert youden("run", "r.yaml").code == 0
     ranking = (project_folder / "runs/r/ranking.csv").read_bytes()
     lose_answers(project_folder / ".youden/answers.db", lost)
-    ended = youden("run", "r.yaml").well()
+    youden("run", "r.yaml").well()
     assert server.n_requests == 3 * CALLS
     assert (project_folder / "runs/r/ranking.csv").read_bytes() == ranking
 
