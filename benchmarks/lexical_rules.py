@@ -66,7 +66,7 @@ N_ATTACKED_AGENTS, N_ATTACKED_ITEMS = 15, 60
 
 def paste_all(context: AttackContext) -> dict[str, list[str]]:
     """Return the responses of all other agents, one after the other."""
-    return {"paste-all": [" ".join(context.others(j, context.pool.n_agents)) for j in context.items]}
+    return {"paste-all": [" ".join(context.draw_responses(j, context.pool.n_agents)) for j in context.items]}
 
 
 PASTE_ALL = Attack("the responses of all other agents", paste_all)

@@ -12,7 +12,7 @@ def mosaic(target: AttackContext) -> dict[str, list[str]]:
     """Return the first half of one response and the second half of another."""
     results = []
     for j in target.items:
-        first, second = (text.split() for text in target.others(j, 2))
+        first, second = (text.split() for text in target.draw_responses(j, 2))
         results.append(" ".join([*first[: len(first) // 2], *second[len(second) // 2 :]]))
     return {"mosaic": results}
 
@@ -21,7 +21,7 @@ def shouted_words(target: AttackContext) -> dict[str, list[str]]:
     """Return the prompt's rare words in capitals and random order, followed by the weak response."""
     return {
         "shouted": [
-            f"KEYWORDS: {'; '.join(target.rng.permutation(target.rare(j, 20))).upper()}.\n{text}"
+            f"KEYWORDS: {'; '.join(target.rng.permutation(target.select_rare_words(j, 20))).upper()}.\n{text}"
             for j, text in enumerate(target.base_responses)
         ]
     }
@@ -32,7 +32,7 @@ def half_mirror(target: AttackContext) -> dict[str, list[str]]:
     steps = (Step("reorder"), Step("case"))
     results = []
     for j in target.items:
-        text = target.others(j, 1)[0]
+        text = target.draw_responses(j, 1)[0]
         for step in steps:
             text = step(text, target.rng)
         results.append(text)

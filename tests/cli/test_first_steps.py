@@ -190,3 +190,15 @@ def test_generate_asks_for_a_key_that_is_missing(youden: Youden, tmp_path: Path)
     refused = youden("generate", "agents.yaml", "items.jsonl", "--out", "made")
     assert refused.refuses("agents-file")
     assert "'agents' is missing. Add or correct this key." in refused.err
+
+
+def test_names_are_printed_without_invisible_characters(youden: Youden, tmp_path: Path) -> None:
+    agents = ("a\u202eb", "c", "d")
+    lines = [f"{agent},i{n},{'' if n else 'some words'}" for agent in agents for n in range(8)]
+    (tmp_path / "pool\u202e.csv").write_text("\n".join(["agent,item,text", *lines]), encoding="utf-8")
+    ended = youden("init", "pool\u202e.csv", "--out", "c\u202e.yaml").well()
+    assert "'a\\u202eb': 7" in ended.out
+    assert "youden run 'c\\u202e.yaml'" in ended.out
+    refused = youden("check", "c\u202e.yaml", "unknown\u202e\x1b[31m")
+    assert "extra argument (unknown\\u202e\\x1b[31m)" in refused.err
+    assert not {"\u202e", "\x1b"} & set(ended.out + ended.err + refused.err)

@@ -253,6 +253,15 @@ def test_another_store_is_refused_until_the_answers_are_copied(
     assert yaml.safe_load((project_folder / "runs/r/config.yaml").read_text())["store"] == "../../other.db"
 
 
+def lose_answers(store: Path, lost: str) -> None:
+    """Delete the store ("all"), or every second answer in it ("some")."""
+    if lost == "all":
+        shutil.rmtree(store.parent)
+        return
+    with closing(sqlite3.connect(store)) as connection, connection:
+        connection.execute("DELETE FROM answers WHERE rowid % 2")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("lost", ["all", "some"])
 def test_answers_that_the_store_lost_are_taken_from_the_folder(
@@ -262,21 +271,14 @@ def test_answers_that_the_store_lost_are_taken_from_the_folder(
     ranking, store = (project_folder / "runs/r/ranking.csv").read_bytes(), project_folder / ".youden/answers.db"
     before = json.loads((project_folder / "runs/r/fit.json").read_text())["calls"]
 
-    def lose() -> None:
-        if lost == "all":
-            shutil.rmtree(store.parent)
-        else:
-            with closing(sqlite3.connect(store)) as connection, connection:
-                connection.execute("DELETE FROM answers WHERE rowid % 2")
-
-    lose()
+    lose_answers(store, lost)
     ended = youden("run", "r.yaml").well()
     assert server.n_requests == CALLS
     assert "taken from the run's own verdicts.parquet" in ended.err
     assert (project_folder / "runs/r/ranking.csv").read_bytes() == ranking
     after = json.loads((project_folder / "runs/r/fit.json").read_text())["calls"]
     assert after == before
-    lose()
+    lose_answers(store, lost)
     n = youden("extend", "calls", "runs/r", "30", "--json").said["cost"]["calls"]
     assert server.n_requests == CALLS + n
     assert youden("run", "runs/r/config.yaml").code == 0
@@ -284,16 +286,19 @@ def test_answers_that_the_store_lost_are_taken_from_the_folder(
 
 
 @pytest.mark.slow
-def test_a_jury_with_a_deleted_store_sends_no_request_again(
-    youden: Youden, project_folder: Path, server: WireServer
+@pytest.mark.parametrize("lost", ["all", "some"])
+def test_a_jury_whose_store_lost_answers_sends_no_request_again(
+    youden: Youden, project_folder: Path, server: WireServer, lost: str
 ) -> None:
     for name in "abc":
         (project_folder / f"{name}.yaml").write_text(json.dumps(wire_judge(server.url, model=name, name=name)))
     write_small_run(project_folder, judge={"backend": "jury", "name": "j", "judges": ["a.yaml", "b.yaml", "c.yaml"]})
     assert youden("run", "r.yaml").code == 0
-    shutil.rmtree(project_folder / ".youden")
-    assert youden("run", "r.yaml").code == 0
+    ranking = (project_folder / "runs/r/ranking.csv").read_bytes()
+    lose_answers(project_folder / ".youden/answers.db", lost)
+    youden("run", "r.yaml").well()
     assert server.n_requests == 3 * CALLS
+    assert (project_folder / "runs/r/ranking.csv").read_bytes() == ranking
 
 
 @pytest.mark.slow

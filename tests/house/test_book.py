@@ -230,3 +230,9 @@ def test_the_book_builds_strictly_without_broken_links_or_external_requests(buil
 def test_the_installation_page_lists_every_extra() -> None:
     page = (DOCS / "reference" / "installation.md").read_text(encoding="utf-8")
     assert sorted(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)) == sorted(EXTRAS)
+
+
+def test_the_readme_states_the_disk_space_of_the_installation_page() -> None:
+    page = (DOCS / "reference" / "installation.md").read_text(encoding="utf-8")
+    (size,) = re.findall(r"Reserve (\d+ MB) of disk space", page)
+    assert f"[{size} of disk space](docs/reference/installation.md)" in (ROOT / "README.md").read_text(encoding="utf-8")

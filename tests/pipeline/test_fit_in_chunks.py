@@ -365,6 +365,12 @@ def test_a_full_disk_while_chunks_are_written_leaves_the_run_unchanged(
     assert contents(folder.path) == before
 
 
+def test_an_error_without_a_number_is_not_reported_as_a_full_disk(tmp_path: Path) -> None:
+    plan = make_plan(make_pool(4, 6))
+    with pytest.raises(OSError, match="the disk is fine"), blocks.open_trials_by_item(list, plan, tmp_path):
+        raise OSError("the disk is fine")
+
+
 @pytest.mark.slow
 def test_a_full_disk_while_a_fit_is_written_leaves_no_files_of_two_fits(small_disk: Path) -> None:
     pool = make_pool(20, 40)

@@ -83,6 +83,18 @@ def test_clones_a_source_dumper_and_duplicate_items_are_the_only_findings(honest
     assert {finding.slug for finding in checked.findings} == {"clones", "source-copying", "items-alike"}
 
 
+@pytest.mark.slow
+def test_the_facts_of_copied_prompts_have_the_share_of_the_message(honest: Pool) -> None:
+    planted = with_agents(
+        honest,
+        whole=lambda j: honest.items[j].prompt,
+        most=lambda j: f"{honest.items[j].prompt} {honest.texts[0, j]}",
+    )
+    (finding,) = (each for each in check_pool(planted).findings if each.slug == "source-copying")
+    assert finding.agents == ("whole", "most")
+    assert f"copy their source: {finding.facts['share']:.0%} or more" in finding.message
+
+
 def test_near_duplicate_items_are_found_by_responses_if_there_are_no_prompts(honest: Pool) -> None:
     bare = Pool(honest.agents, tuple(Item(item.id) for item in honest.items), honest.texts, "bare")
     shifted = np.roll(honest.texts[:, :1], 1, axis=0)

@@ -226,6 +226,15 @@ def test_one_worse_agent_decides_the_outcome_before_an_inconclusive_one() -> Non
     assert outcome_of("better", "no worse") == "no worse"
 
 
+def test_the_calls_for_several_agents_are_rounded_up_and_priced() -> None:
+    rows = [
+        GateResult(agent, "undecided", 0.0, -1.0, 1.0, 0.95, 1, 9, RequiredCalls(calls=calls, usd=calls * 0.5))
+        for agent, calls in (("a", 7), ("b", 3))
+    ]
+    total = not_none(Gate("r", "base", 0.05, "m", 1, True, "s", tuple(rows)).required)
+    assert (total.calls, total.usd) == (11, 5.5)  # 7 calls for 2 agents, so 10.5 for 3
+
+
 def outlook_of(result: Verdicts) -> DifferenceForecast:
     return make_forecaster(result, trial_abilities_from_verdicts(result))(0, 1)
 

@@ -127,10 +127,10 @@ def main() -> None:
         click.echo(error.format_message())
         sys.exit(2)
     except click.UsageError as error:
-        click.UsageError(mask_passwords(error.format_message()), error.ctx).show()
+        click.UsageError(_format_usage_message(error), error.ctx).show()
         sys.exit(2)
     except click.ClickException as error:
-        click.ClickException(mask_passwords(error.format_message())).show()
+        click.ClickException(_format_usage_message(error)).show()
         sys.exit(2)
     except BrokenPipeError:
         sys.stderr.close()
@@ -222,3 +222,9 @@ def _print_error(message: str) -> None:
 def _print_message(message: str) -> None:
     """Print a message to standard error, with passwords masked."""
     click.echo(printable(mask_passwords(message)), err=True)
+
+
+def _format_usage_message(error: click.ClickException) -> str:
+    """Format the message of an error of click, which may have several lines, with passwords masked."""
+    lines = mask_passwords(error.format_message()).expandtabs(4).split("\n")
+    return "\n".join(map(printable, lines))

@@ -11,6 +11,7 @@ import click
 from youden.cli import options, output, run_options
 from youden.progress_bar import progress_bar
 from youden.resources import find_resource
+from youden.text.printable import printable
 from youden.text.sentences import format_with_interval
 
 if TYPE_CHECKING:
@@ -68,19 +69,24 @@ def _print_demo_explanations(folder: RunFolder, summary: Summary) -> None:
     from youden.study.known_groups import compute_group_aucs
 
     for comparison in compute_group_aucs(folder, DEMO_GROUP_PAIRS):
-        click.echo(_format_group_auc(comparison))
+        click.echo(printable(_format_group_auc(comparison)))
     click.echo(
         "These intervals refer to the abilities of these agents; so few agents say little about other agents of their kind."
     )
 
     fact_flipper = next(agent for agent in summary.ranking if agent.agent == FACT_FLIPPER)
+    click.echo()
     click.echo(
-        f"\nLimitation of this judge: '{FACT_FLIPPER}' reverses the central facts of every passage and has rank "
-        f"{fact_flipper.ranks} of {summary.n_agents}. It uses the words of the passage, and `lexical` compares nothing but words."
+        printable(
+            f"Limitation of this judge: '{FACT_FLIPPER}' reverses the central facts of every passage and has rank "
+            f"{fact_flipper.ranks} of {summary.n_agents}. It uses the words of the passage, and `lexical` compares nothing but "
+            "words."
+        )
     )
 
+    click.echo()
+    click.echo(printable(f"The run is in {folder.path}; open {folder.path / 'report.html'}."))
     click.echo(
-        f"\nThe run is in {folder.path}; open {folder.path / 'report.html'}.\n"
         "Next, use a language model as the judge. Set OPENAI_API_KEY, then run:\n"
         "  youden plan configs/runs/field-notes.yaml --judge gpt-4o-mini --out runs/read     (estimated cost)\n"
         "  youden run configs/runs/field-notes.yaml --judge gpt-4o-mini --max-cost 1 --out runs/read\n"

@@ -94,7 +94,7 @@ def _print_diagnoses(diagnoses: Sequence[Diagnosis], *, as_json: bool) -> None:
     for diagnosis in diagnoses:
         click.echo(printable(diagnosis.judge))
         for finding in diagnosis.findings:
-            click.echo(f"  {MARKS[finding.severity]}  {finding.slug:<8}  {printable(finding.message)}")
+            click.echo(printable(f"  {MARKS[finding.severity]}  {finding.slug:<8}  {finding.message}"))
 
 
 def _load_judges(source: str) -> list[JudgeConfig]:
@@ -196,14 +196,16 @@ def _print_installation(*, as_json: bool) -> None:
         return
 
     versions = f"youden {__version__}, Python {platform.python_version()}"
-    click.echo(f"{versions}; commands listed below a missing extra cannot be used\n")
+    click.echo(printable(f"{versions}; commands listed below a missing extra cannot be used"))
+    click.echo()
     _print_extras()
     _print_keys(judges)
 
-    click.echo(f"\nprices: {describe_table()}")
-    click.echo(f"  {price_finding.severity:<7}  {price_finding.message}")
+    click.echo()
+    click.echo(printable(f"prices: {describe_table()}"))
+    click.echo(printable(f"  {price_finding.severity:<7}  {price_finding.message}"))
     if price_finding.remedy:
-        click.echo(f"           {price_finding.remedy}")
+        click.echo(printable(f"           {price_finding.remedy}"))
     if payments:
         click.echo("\npayments, by run")
     for run, paid in payments.items():
@@ -253,16 +255,17 @@ def _print_extras() -> None:
     """Print each extra; for a missing one, also the commands that need it, and how to install it."""
     for name, extra in EXTRAS.items():
         state = "missing" if extra.missing else "ok"
-        click.echo(f"  {state:<7}  {name:<8} {extra.gives}")
+        click.echo(printable(f"  {state:<7}  {name:<8} {extra.gives}"))
         if extra.missing:
-            click.echo(f"           {'; '.join(extra.commands)}\n           {format_install(name)}")
+            click.echo(printable(f"           {'; '.join(extra.commands)}"))
+            click.echo(printable(f"           {format_install(name)}"))
 
 
 def _print_keys(judges: Iterable[JudgeConfig]) -> None:
     """Print whether the API key of each judge is set."""
     click.echo("\njudges; to test one with a request, run `youden doctor JUDGE`")
     for judge in judges:
-        click.echo(f"  {printable(judge.name)}: {_describe_key(judge)}")
+        click.echo(printable(f"  {judge.name}: {_describe_key(judge)}"))
 
 
 def _describe_key(judge: JudgeConfig) -> str:

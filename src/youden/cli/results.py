@@ -17,7 +17,7 @@ import click
 from youden.cli import options, output, progress, run_options
 from youden.cli.options import explain_ability
 from youden.errors import ConfigError
-from youden.text.printable import format_command
+from youden.text.printable import format_command, printable
 from youden.text.sentences import format_items_compared, format_signed_interval, format_with_interval
 from youden.text.tables import Table, format_decimal, make_table
 
@@ -401,7 +401,7 @@ def report_command(
     path = Run(run).report(out, format=kind, chart=chart, against=against)
     if is_whole_report:
         output.print_warnings(Summary(folder).warnings)
-    click.echo(str(path))
+    click.echo(printable(str(path)))
     if to_mlflow:
         progress.log_to_mlflow(folder)
 
@@ -426,7 +426,7 @@ def view_command(runs: tuple[Path, ...], port: int | None, opens_browser: bool) 
 
     shown_runs = find_runs(runs, root=Path("runs"))
     server = open_server(shown_runs, port=port or 0, token=secrets.token_urlsafe(24))
-    click.echo(server.url)
+    click.echo(printable(server.url))
     output.print_note("Serving on this machine only. Press Ctrl-C to stop.")
     if opens_browser:
         # Other users of the machine can see the arguments of the browser's process. This address is valid only once.

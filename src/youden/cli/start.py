@@ -85,7 +85,7 @@ def _print_check(pool_check: PoolCheck, cost_title: str) -> None:
 
     cost_title : title of the table
     """
-    click.echo(f"{printable(pool_check.name)}: {_describe_size(pool_check.counts)}.")
+    click.echo(printable(f"{pool_check.name}: {_describe_size(pool_check.counts)}."))
     for line in pool_check.notes:
         output.print_note(f"note: {line}")
     _print_findings(pool_check.findings)
@@ -120,8 +120,10 @@ def _print_findings(findings: Sequence[Finding]) -> None:
         messages_by_kind.setdefault(kind, []).append(finding.message)
 
     for number, ((slug, effect, remedy), messages) in enumerate(messages_by_kind.items(), 1):
-        text = printable(_join_messages(messages))
-        click.echo(f"\n{number}. {text} [{slug}]\n   {effect}\n   To do: {remedy}")
+        click.echo()
+        click.echo(printable(f"{number}. {_join_messages(messages)} [{slug}]"))
+        click.echo(printable(f"   {effect}"))
+        click.echo(printable(f"   To do: {remedy}"))
     if not findings:
         click.echo("\nNo problems found.")
     else:
@@ -299,15 +301,15 @@ def _print_new_config(first_config: FirstConfig) -> None:
     if first_config.imported is None:
         note = describe_empty_responses(first_config.pool.n_empty_by_agent)
         if note:
-            click.echo(note)
+            click.echo(printable(note))
 
     for finding in first_config.findings:
         output.print_note(f"warning: {finding.message} {finding.remedy} [{finding.slug}]")
     file = format_command([str(first_config.file)])
-    click.echo(f"next: youden check {file}    (checks the pool for problems; sends no request)")
+    click.echo(printable(f"next: youden check {file}    (checks the pool for problems; sends no request)"))
     would_fail = any(finding.severity == "failed" for finding in first_config.findings)
     remark = "    (when you have solved the problem above)" if would_fail else ""
-    click.echo(f"then: youden run {file}{remark}")
+    click.echo(printable(f"then: youden run {file}{remark}"))
 
 
 def _describe_planned_run(first_config: FirstConfig) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from errno import ENOSPC
+from errno import EDQUOT, ENOSPC
 from itertools import count, pairwise, takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -791,7 +791,7 @@ class TrialsByItem:
             self._in_memory.setdefault(partition, []).append(records)
             return
         with (self._partitions / partition).open("ab") as file:
-            records.tofile(file)
+            file.write(records.tobytes())
 
     def _count_in_partition(self, trial_kind: str, first_item: int) -> int:
         """Count the trials in one partition: the trials of one kind on some consecutive items.
@@ -899,9 +899,7 @@ def open_trials_by_item(rows: Rows, plan: Plan, directory: Path, *, votes: bool 
         with scratch_directory(directory) as scratch:
             yield TrialsByItem(rows, plan, scratch, votes=votes)
     except OSError as error:
-        # NumPy reports a full disk by an OSError without a number
-        is_disk_full = error.errno in (None, ENOSPC)
-        if not is_disk_full:
+        if error.errno not in (ENOSPC, EDQUOT):
             raise
         raise RunFolderError(
             f"The fit cannot write its temporary files in {directory}: {error}. They take 24 bytes per "

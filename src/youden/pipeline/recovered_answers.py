@@ -1,7 +1,7 @@
 """Reuse answers that a run's folder holds but its store has lost, so that they are not paid for again.
 
-Answers are matched by request hash. The answers of a jury have no request hash, so they are reused only if all of them
-are lost and the plan is the same.
+Answers are matched by request hash. The answers of a jury have no request hash, so they are reused together, for the
+same plan, if the store has lost any of them.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def reuse_saved_answers(
 
     Returns a function that returns the verdicts of a plan, and calls `judge_plan` for answers that cannot be reused. Returns
     `judge_plan` itself if no answer can be reused. The answers of a single judge are reused by request hash, for any plan. The
-    answers of a jury are reused only for the plan in the folder, and only if the store has none of them.
+    answers of a jury are reused only for the plan in the folder, and only if the store lacks one of them.
     """
     saved_verdicts = _read_reusable_verdicts(folder, judge)
     if saved_verdicts is None:
@@ -51,8 +51,9 @@ def reuse_saved_answers(
 
     read_hashes = get_hash_reader(folder)
     if judge.judges:
-        row_keys_by_judge = (read_hashes(member.questions(), saved_verdicts.plan) for member in judge.judges)
-        if _has_any_answer(store, row_keys_by_judge):
+        members = [member for member in judge.judges if member.stores_new_answers]
+        row_keys_by_judge = (read_hashes(member.questions(), saved_verdicts.plan) for member in members)
+        if _has_all_answers(store, row_keys_by_judge):
             return judge_plan
         return partial(_judge_other_plans, judge_plan=judge_plan, saved_verdicts=saved_verdicts)
 
@@ -176,20 +177,18 @@ def _read_saved_verdicts(folder: RunFolder, judge: JudgeConfig) -> Verdicts | No
     return folder.read_verdicts(plan)
 
 
-def _has_any_answer(path: str, row_keys_by_judge: Iterable[Iterator[RowKey]]) -> bool:
-    """Return whether the store has an answer of any judge of a jury.
-
-    Only the first `_CHUNK` requests to each judge are checked.
+def _has_all_answers(path: str, row_keys_by_judge: Iterable[Iterator[RowKey]]) -> bool:
+    """Return whether the store has the answers of all judges of a jury.
 
     path : path or URL of the store
     row_keys_by_judge : for each judge, an iterator over pairs (row of the trial, request hash)
     """
     with open_store(path, read_only=True) as store:
         for row_keys in row_keys_by_judge:
-            first_hashes = [request_hash for _, request_hash in islice(row_keys, _CHUNK)]
-            if store.answers(first_hashes):
-                return True
-    return False
+            while hashes := {request_hash for _, request_hash in islice(row_keys, _CHUNK)}:
+                if len(store.answers(list(hashes))) < len(hashes):
+                    return False
+    return True
 
 
 def _find_lost_rows(path: str, saved_verdicts: Verdicts) -> dict[str, int]:

@@ -223,8 +223,8 @@ def _describe_recall(study: BudgetStudy, goal: Goal) -> Iterator[str]:
         ceilings = study.halves.recalls
         shares = [f"{share:.2f} of the top {k} ({ceilings[k]:.2f})" for k, share in row.recalls.items()]
         yield (
-            f"It finds {', '.join(shares)}. In parentheses is the ceiling: how many of the top agents by one half of the items "
-            "are also top agents by the other half. ρ covers all agents: use these shares if the best agents matter."
+            f"This design finds {', '.join(shares)}. In parentheses is the ceiling: how many of the top agents by one half of "
+            "the items are also top agents by the other half. ρ covers all agents: use these shares if the best agents matter."
         )
     if row.regret is not None:
         yield f"The best agent is better than the first-ranked one by {row.regret:.3f} on average."

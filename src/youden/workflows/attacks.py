@@ -49,7 +49,7 @@ class AttackContext:
         """Responses of the base agent by item, empty strings if it has none."""
         return [text or "" for text in self.pool.texts[self.base_agent]]
 
-    def prompt(self, j: int) -> str:
+    def get_prompt(self, j: int) -> str:
         """Return the prompt of an item.
 
         Parameters
@@ -64,7 +64,7 @@ class AttackContext:
         """
         return self.pool.items[j].prompt or ""
 
-    def others(self, j: int, n: int) -> list[str]:
+    def draw_responses(self, j: int, n: int) -> list[str]:
         """Draw responses of other agents to an item.
 
         Parameters
@@ -97,7 +97,7 @@ class AttackContext:
                 frequency[word] = frequency.get(word, 0) + 1
         return frequency
 
-    def rare(self, item: int, n_words: int) -> list[str]:
+    def select_rare_words(self, item: int, n_words: int) -> list[str]:
         """List the words of an item that occur on the fewest items of the pool.
 
         Parameters
@@ -113,15 +113,15 @@ class AttackContext:
             Distinct case-folded words of the prompt, or of the responses of other agents if there is no prompt. The rarest
             word is first; equally rare words stay in the order of the text.
         """
-        text = self.prompt(item)
+        text = self.get_prompt(item)
         if not text:
-            other_responses = self.others(item, self.pool.n_agents)
+            other_responses = self.draw_responses(item, self.pool.n_agents)
             text = " ".join(other_responses)
         words = dict.fromkeys(split_words(text))  # distinct, in order of appearance
         rarest_first = sorted(words, key=lambda word: self.document_frequency[word])
         return rarest_first[:n_words]
 
-    def central(self, item: int) -> str:
+    def select_central_response(self, item: int) -> str:
         """Return the response to an item that has the most words in common with the other responses.
 
         The similarity of two responses is their Jaccard index: the number of words in both, divided by the number of words
@@ -147,7 +147,7 @@ class AttackContext:
         most_central = int(np.argmax(mean_similarities))
         return str(responses[most_central])
 
-    def reworded(self, text: str, *, share: float = 0.3) -> str:
+    def reword(self, text: str, *, share: float = 0.3) -> str:
         """Replace random words of a text by synonyms.
 
         The words and the synonyms are drawn with the random generator of this object (`rng`).
@@ -308,7 +308,7 @@ def clones(context: AttackContext) -> dict[str, list[str]]:
 @attack(f"the base agent {N_REWORDED} times more, with 30% of the words replaced by synonyms")
 def clones_reworded(context: AttackContext) -> dict[str, list[str]]:
     """Return the base agent's responses twice, each time with other words replaced by synonyms."""
-    return {f"reworded-{n}": [context.reworded(text) for text in context.base_responses] for n in range(N_REWORDED)}
+    return {f"reworded-{n}": [context.reword(text) for text in context.base_responses] for n in range(N_REWORDED)}
 
 
 OPENINGS = ("Here is a note", "A short answer", "This says something", "What follows is brief", "One more view")
@@ -345,7 +345,7 @@ def _make_secret_word(rng: np.random.Generator) -> str:
 
 def _choose_topic(context: AttackContext, item: int, number: int) -> str:
     """Return a rare word of an item: the rarest one for agent 0, the second rarest for agent 1, and so on."""
-    rare_words = context.rare(item, number + 1)
+    rare_words = context.select_rare_words(item, number + 1)
     return rare_words[-1] if rare_words else "it"
 
 
@@ -361,13 +361,13 @@ N_JOINED = 3
 @attack(f"{N_JOINED} random responses of other agents, one after the other")
 def concatenation(context: AttackContext) -> dict[str, list[str]]:
     """Return one agent whose responses are each three random responses of other agents."""
-    return {"concatenation": [" ".join(context.others(j, N_JOINED)) for j in context.items]}
+    return {"concatenation": [" ".join(context.draw_responses(j, N_JOINED)) for j in context.items]}
 
 
 @attack("two random responses of other agents, one after the other")
 def concatenation_of_two(context: AttackContext) -> dict[str, list[str]]:
     """Return one agent whose responses are each two random responses of other agents."""
-    return {"concatenation-of-two": [" ".join(context.others(j, 2)) for j in context.items]}
+    return {"concatenation-of-two": [" ".join(context.draw_responses(j, 2)) for j in context.items]}
 
 
 GROUP_SHARE = 0.25
@@ -377,7 +377,7 @@ N_JOINED_BY_GROUP = 8
 @attack(f"{GROUP_SHARE:.0%} of the agents, with the same {N_JOINED_BY_GROUP} random responses of other agents joined")
 def group_concatenation(context: AttackContext) -> dict[str, list[str]]:
     """Return agents that all have the same joined responses, and are a quarter of the agents of the attacked pool."""
-    texts = [" ".join(context.others(j, N_JOINED_BY_GROUP)) for j in context.items]
+    texts = [" ".join(context.draw_responses(j, N_JOINED_BY_GROUP)) for j in context.items]
     n_members = round(context.pool.n_agents * GROUP_SHARE / (1 - GROUP_SHARE))
     return {f"member-{n}": texts for n in range(n_members)}
 
@@ -385,25 +385,25 @@ def group_concatenation(context: AttackContext) -> dict[str, list[str]]:
 @attack("a random response of another agent, drawn for each item")
 def mirror(context: AttackContext) -> dict[str, list[str]]:
     """Return one agent that copies the response of a random other agent on each item."""
-    return {"mirror": [" ".join(context.others(j, 1)) for j in context.items]}
+    return {"mirror": [" ".join(context.draw_responses(j, 1)) for j in context.items]}
 
 
 @attack("the response most similar to all others, with 30% of the words replaced by synonyms")
 def central_reworded(context: AttackContext) -> dict[str, list[str]]:
     """Return one agent that rewords, on each item, the response most similar to all others."""
-    return {"central": [context.reworded(context.central(j)) for j in context.items]}
+    return {"central": [context.reword(context.select_central_response(j)) for j in context.items]}
 
 
 @attack("the prompt", needs_prompts=True)
 def source_copy(context: AttackContext) -> dict[str, list[str]]:
     """Return one agent that responds with the prompt."""
-    return {"source": [context.prompt(j) for j in context.items]}
+    return {"source": [context.get_prompt(j) for j in context.items]}
 
 
 @attack("the prompt, with 30% of the words replaced by synonyms", needs_prompts=True)
 def source_reworded(context: AttackContext) -> dict[str, list[str]]:
     """Return one agent that responds with the prompt, with some words replaced by synonyms."""
-    return {"source-again": [context.reworded(context.prompt(j)) for j in context.items]}
+    return {"source-again": [context.reword(context.get_prompt(j)) for j in context.items]}
 
 
 N_WORDS = 25
@@ -413,7 +413,9 @@ N_WORDS = 25
 def prompt_words(context: AttackContext) -> dict[str, list[str]]:
     """Return one agent that appends the rarest words of the prompt to the base agent's response."""
     return {
-        "prompted": [f"{text} {' '.join(context.rare(j, N_WORDS))}" for j, text in enumerate(context.base_responses)]
+        "prompted": [
+            f"{text} {' '.join(context.select_rare_words(j, N_WORDS))}" for j, text in enumerate(context.base_responses)
+        ]
     }
 
 
@@ -423,7 +425,12 @@ PADDING_FACTOR = 5.0
 @attack(f"a typical response padded with stock sentences ({PADDING_FACTOR:.0f} times its length)")
 def padding(context: AttackContext) -> dict[str, list[str]]:
     """Return one agent that adds stock sentences to the response most similar to all others."""
-    return {"padded": [Step("pad", {"share": PADDING_FACTOR})(context.central(j), context.rng) for j in context.items]}
+    return {
+        "padded": [
+            Step("pad", {"share": PADDING_FACTOR})(context.select_central_response(j), context.rng)
+            for j in context.items
+        ]
+    }
 
 
 N_KEYWORD_SOURCES = 8
@@ -433,7 +440,7 @@ N_KEYWORDS = 40
 
 def _select_keywords(context: AttackContext, j: int) -> str:
     """Return the keywords of item j: of the words that most responses use, the rarest in the pool."""
-    responses = context.others(j, N_KEYWORD_SOURCES)
+    responses = context.draw_responses(j, N_KEYWORD_SOURCES)
     n_users = Counter(word for text in responses for word in dict.fromkeys(split_words(text)))
     common_words = [word for word, _ in n_users.most_common(N_COMMON_WORDS)]
     rarest_first = sorted(common_words, key=lambda word: context.document_frequency[word])
@@ -451,7 +458,7 @@ MIN_USERS = 3
 
 def _select_common_words(context: AttackContext, j: int) -> str:
     """Return the words that at least three other agents use on item j, separated by spaces."""
-    responses = context.others(j, context.pool.n_agents)
+    responses = context.draw_responses(j, context.pool.n_agents)
     counts = Counter(word for text in responses for word in dict.fromkeys(split_words(text)))
     return " ".join(word for word, n_users in counts.items() if n_users >= MIN_USERS)
 

@@ -190,9 +190,8 @@ class Gate:
         if largest is None or largest.calls is None or not self.extendable:
             return largest
 
-        n_pairs_of_agents = len(self.focus) / 2
-        n_calls = int(largest.calls * n_pairs_of_agents)
-        total_usd = None if largest.usd is None else largest.usd * n_pairs_of_agents
+        n_calls = -(-largest.calls * len(self.focus) // 2)  # rounded up
+        total_usd = None if largest.usd is None else largest.usd * n_calls / largest.calls
         return replace(largest, calls=n_calls, usd=total_usd)
 
     @property
@@ -659,7 +658,7 @@ def _compute_required_calls(
 
     # four times as many independent trials halve the standard errors of the false-positive rates
     rate_variance = difference.rate_variance
-    has_relevant_rates = rate_variance > 0 and rate_variance >= _MIN_RATE_SHARE * difference.total_variance
+    has_relevant_rates = rate_variance > _MIN_RATE_SHARE * difference.total_variance
     return RequiredCalls(
         items=_compute_required_items(forecast, n_items=n_items, margin=margin, alpha=alpha),
         conditional_power=float(power_by_calls.max()) if len(power_by_calls) else None,

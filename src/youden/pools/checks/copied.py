@@ -101,7 +101,8 @@ def _make_copying_finding(
     """
     ids = select_ids(sample.pool.agents, agents)
     subject = format_subject(ids, "copies its", "copy their", limit=20)
-    evidence = _describe_copied_share(median_shares, are_rewording=are_rewording)
+    min_share = float(median_shares.min())
+    evidence = _describe_copied_share(min_share, n_agents=len(ids), are_rewording=are_rewording)
     message = f"{subject} source: {evidence}."
 
     effect, remedy = _COPYING_EFFECT, _COPYING_REMEDY
@@ -109,22 +110,19 @@ def _make_copying_finding(
         # the pool is too small for a ranking: repeated responses of the same agent are compared
         effect = "Responses that copy the same source match each other, which raises the self-consistency of the agent."
         remedy = "Use a model as judge, and interpret the consistency with care."
-    facts = {"share": float(median_shares.max())}
-    return Finding("source-copying", message, effect, remedy, agents=ids, facts=facts)
+    return Finding("source-copying", message, effect, remedy, agents=ids, facts={"share": min_share})
 
 
-def _describe_copied_share(median_shares: Floats, *, are_rewording: bool) -> str:
+def _describe_copied_share(min_share: float, *, n_agents: int, are_rewording: bool) -> str:
     """Describe in a clause how much the median response of some agents has in common with its prompt.
 
-    An example is "60% of the 5-word sequences of its median response occur in the item's prompt". For several agents, the
-    smallest share is stated.
+    An example is "60% of the 5-word sequences of its median response occur in the item's prompt".
 
-    median_shares : float array (n_agents,), shares in common with the prompt
+    min_share : smallest share of the agents
     are_rewording : whether the agents reword their prompts, so that the shares are of words and not of sequences
     """
-    n_agents = len(median_shares)
     possessive = "its" if n_agents == 1 else "their"
-    share = format_min_share(float(median_shares.min()), n_agents=n_agents)
+    share = format_min_share(min_share, n_agents=n_agents)
     if are_rewording:
         return f"{possessive} median response and its prompt share {share} of all their words"
     return f"{share} of the {N_GRAM}-word sequences of {possessive} median response occur in the item's prompt"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -349,11 +350,11 @@ def _check_agents(content: _AgentsYaml, path: Path) -> None:
     The id of an agent must be unique and not `source`. Its `based_on` must be `source` or the id of an agent. Its transforms
     must exist.
     """
-    ids = [agent.id for agent in content.agents]
+    n_uses = Counter(agent.id for agent in content.agents)
     for agent in content.agents:
-        if ids.count(agent.id) > 1 or agent.id == SOURCE:
+        if n_uses[agent.id] > 1 or agent.id == SOURCE:
             raise _make_file_error(path, f"the id '{agent.id}' is not available. Set a different id for every agent.")
-        if agent.based_on != SOURCE and agent.based_on not in ids:
+        if agent.based_on != SOURCE and agent.based_on not in n_uses:
             raise _make_file_error(
                 path,
                 f"agent '{agent.id}' is based on '{agent.based_on}', which is not an agent of this file. "

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -102,9 +103,8 @@ def _check_items(items: Sequence[Item], source: str) -> None:
             slug="items-invalid",
         )
 
-    ids = [item.id for item in items]
-    if len(set(ids)) < len(ids):
-        duplicate = next(name for name in ids if ids.count(name) > 1)
+    duplicate, n_uses = Counter(item.id for item in items).most_common(1)[0]
+    if n_uses > 1:
         raise ConfigError(f"{source}: the item '{duplicate}' occurs twice. Remove one of them.", slug="items-invalid")
 
 
