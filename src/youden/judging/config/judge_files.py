@@ -424,8 +424,8 @@ def _check_both_prices(config: JudgeConfig) -> None:
     """Raise a ValueError if only one of the two prices is set, because the cost of a call would be unknown."""
     if (config.price_in is None) == (config.price_out is None):
         return
-    known, unknown = ("price_in", "price_out") if config.price_out is None else ("price_out", "price_in")
-    raise ValueError(f"{known} is set, but {unknown} is not. Set both, in USD per million tokens; 0 is a known price.")
+    given, missing = ("price_in", "price_out") if config.price_out is None else ("price_out", "price_in")
+    raise ValueError(f"{given} is set, but {missing} is not. Set both, in USD per million tokens; 0 is a known price.")
 
 
 def _expand_price(keys: Mapping[str, Any]) -> dict[str, Any]:
