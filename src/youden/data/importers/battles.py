@@ -115,7 +115,7 @@ def _check_roles(path: Path, columns: Mapping[str, str]) -> None:
     """Raise ImportFormatError [battles-columns] if the user named a column for a role that is not one of `_COLUMNS`.
 
     path : file of the battles, for the error message
-    columns : column by role, as named by the user
+    columns : columns that the user named, by role, such as {"text": "answer"}
     """
     unknown_roles = sorted(columns.keys() - _COLUMNS.keys())
     if unknown_roles:
@@ -234,7 +234,7 @@ def _make_plan(trials: Trials, agent_ids: tuple[str, ...], item_ids: tuple[str, 
 def _find_column(path: Path, rows: pd.DataFrame, role: str, columns: Mapping[str, str]) -> str | None:
     """Find the column of a role in a file of battles; None if an optional role has no column.
 
-    columns : column by role, as named by the user
+    columns : columns that the user named, by role, such as {"text": "answer"}
 
     Raises: ImportFormatError [battles-columns] if a required column is missing.
     """
@@ -253,7 +253,7 @@ def _find_column(path: Path, rows: pd.DataFrame, role: str, columns: Mapping[str
 def _read_table(path: Path, columns: Mapping[str, str], notes: list[str]) -> pd.DataFrame:
     """Read the battles of a file as a table with one column per role of `_COLUMNS`.
 
-    columns : column by role, as named by the user
+    columns : columns that the user named, by role, such as {"text": "answer"}
     notes : receives notes on what was assumed or left out
 
     - `winner` is the preference for model_a, from 0 to 1. It is NaN without a winner.
@@ -290,7 +290,7 @@ def _combine_winner_flags(path: Path, rows: pd.DataFrame, columns: Mapping[str, 
 
     A battle with 0 in all of these columns has no winner. Other files are returned unchanged.
 
-    columns : column by role, as named by the user
+    columns : columns that the user named, by role, such as {"text": "answer"}
 
     Raises: ImportFormatError [battles-columns] if the user named one of these columns as the winner; [battles-value] if a value
         is not 0 or 1, or if a battle has several results.
@@ -323,7 +323,7 @@ def _select_columns(path: Path, rows: pd.DataFrame, columns: Mapping[str, str], 
 
     path : file of the battles, for error messages
     rows : rows of the file, with the column names of the file
-    columns : column by role, as named by the user
+    columns : columns that the user named, by role, such as {"text": "answer"}
     notes : receives a remark if several columns may identify the items
 
     Returns a table with the same rows and one column per role of `_COLUMNS`. The order is a number: 0 if model_a was shown

@@ -182,7 +182,7 @@ def _find_distinguishing_argument(arguments: Sequence[Mapping[str, Json]]) -> st
 def _read_log(path: Path, replaced: Replacements) -> _Log:
     """Read the header of a log of Inspect, which is a .json file or an .eval archive.
 
-    replaced : counter of values such as NaN that are replaced because a pool cannot hold them
+    replaced : counts the values that reading replaces, such as NaN, which becomes None
 
     Raises ImportFormatError [import-format] if the file is not a log.
     """
@@ -203,7 +203,7 @@ def _read_archive(path: Path, replaced: Replacements) -> _Log:
     the returned log is called.
 
     path : the archive
-    replaced : counter of values such as NaN that are replaced because a pool cannot hold them; `read_samples` updates it, too
+    replaced : counts the values that reading replaces, such as NaN, which becomes None; also updated by `read_samples`
 
     Raises: ImportFormatError [import-format] if the file is not a log or is damaged.
     """
@@ -235,7 +235,7 @@ def _read_members(path: Path, names: Sequence[str], replaced: Replacements) -> I
     """Yield the objects in members of an archive, with one member in memory at a time.
 
     names : names of the members in the archive
-    replaced : counter of values such as NaN that are replaced because a pool cannot hold them
+    replaced : counts the values that reading replaces, such as NaN, which becomes None
     """
     limit = UnpackLimit(path)
     try:
@@ -475,7 +475,7 @@ def _read_rows_of_first_filter(file: Path, replaced: Replacements) -> Iterator[t
     are read.
 
     file : a file samples_*.jsonl
-    replaced : counter of values such as NaN that are replaced because a pool cannot hold them
+    replaced : counts the values that reading replaces, such as NaN, which becomes None
 
     Yields the location of each sample, for messages, and its values by key.
     """

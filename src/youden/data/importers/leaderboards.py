@@ -304,7 +304,7 @@ def _get_content(turn: Json) -> Json:
 def _read_prompts(files: Sequence[Path], replaced: Replacements) -> dict[tuple[str, int], Json]:
     """Read the prompts in files of questions.
 
-    replaced : counter of values such as NaN that are replaced because a pool cannot hold them
+    replaced : counts the values that reading replaces, such as NaN, which becomes None
 
     Returns a dictionary: (id of a question, number of a turn from 1) → prompt.
     """
@@ -424,7 +424,7 @@ def _read_file_results(file: Path, tests_by_variables: dict[bytes, int], replace
     file : the file; its suffix determines the format
     tests_by_variables : numbers of the tests that have no number in the file, by the variables of the test encoded as JSON;
         new tests are added (`_read_results`)
-    replaced : counter of values such as NaN that are replaced because a pool cannot hold them; changed in place
+    replaced : counts the values that reading replaces, such as NaN, which becomes None; changed in place
 
     Returns the results in the order of the file, at least one.
 
@@ -446,7 +446,7 @@ def _read_results(file: Path, tests_by_variables: dict[bytes, int], replaced: Re
 
     tests_by_variables : numbers of the tests that have no number in the file, by the variables and the description of the test
         encoded as JSON; new tests are added. Pass the same dictionary for all files, so that a test keeps its number.
-    replaced : counter of values such as NaN that are replaced because a pool cannot hold them; changed in place
+    replaced : counts the values that reading replaces, such as NaN, which becomes None; changed in place
 
     Raises: ImportFormatError if the file cannot be read or has a different layout.
     """
@@ -490,7 +490,7 @@ def _read_result_list(file: Path, replaced: Replacements) -> Iterator[tuple[str,
 
     The key `results` of the file has the list of results, or an object that has the list under its own key `results`.
 
-    replaced : counter of values such as NaN that are replaced because a pool cannot hold them; changed in place
+    replaced : counts the values that reading replaces, such as NaN, which becomes None; changed in place
 
     Raises: ImportFormatError if the file cannot be read, or if it has no list of objects in one of these places.
     """
@@ -531,7 +531,7 @@ def _read_csv(file: Path, replaced: Replacements) -> Iterator[_Result]:
     The first columns of a file are the variables of the tests. They are followed by two columns for each provider and prompt:
     the outputs, called "[provider] prompt", and "Status".
 
-    replaced : counter of values such as NaN that are replaced because a pool cannot hold them; changed in place
+    replaced : counts the values that reading replaces, such as NaN, which becomes None; changed in place
 
     Raises: ImportFormatError [import-format] if the file has no such columns; [import-csv] if a row has more or fewer fields
         than the header.

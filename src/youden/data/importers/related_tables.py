@@ -94,7 +94,7 @@ class SourceTable(NamedTuple):
            "agent=models[], text=generations[]".
         3. Otherwise, the text is the name of the first column of texts whose name suggests responses.
 
-        columns : column by role, as named by the user. If the role "text" is among them, only its columns may hold responses.
+        columns : columns that the user named, by role. If the role "text" is among them, only its columns may hold responses.
         """
         if "text" in columns:
             has_text_column = not set(split_text_columns(columns["text"], self.columns)).isdisjoint(self.columns)
@@ -122,7 +122,7 @@ def prepare_table(file: Path, name: str, rows: Rows, columns: Mapping[str, str],
 
     name : name of the file or sheet
     rows : location and values of each row, as the file has them; at least one
-    columns : columns by role that the user named
+    columns : columns that the user named, by role, such as {"text": "answer"}
     add_note : function that is called with each assumption about the table and the location to which it applies
 
     Returns the table with its flat rows.
@@ -154,7 +154,7 @@ def _find_table_of_elements(table: SourceTable, columns: Mapping[str, str]) -> S
     becomes a row, which also has the other values of its original row.
 
     table : table without a column of responses
-    columns : column by role, as named by the user
+    columns : columns that the user named, by role, such as {"text": "answer"}
 
     Returns the table for the first column whose objects contain responses; None if no column has such objects.
     """
@@ -174,7 +174,7 @@ def _get_named_values(row: Mapping[str, Json], columns: Mapping[str, str]) -> di
     """Return the values that a row has in the columns that the user named, except lists and combined columns (`a+b`).
 
     row : values of a row, which may be nested
-    columns : column by role, as named by the user; the role `text` may have several, separated by commas. A column is a
+    columns : columns that the user named, by role; the role `text` may have several, separated by commas. A column is a
         name, or a path (`a.b`).
 
     The keys of the result are the columns, as the user wrote them. Columns that do not exist in the row are left out.
@@ -241,7 +241,7 @@ def split_by_responses(
     "questions" or "config" count as tables without responses, unless all files have such names.
 
     path : file or folder that the user named
-    columns : column by role, as named by the user
+    columns : columns that the user named, by role, such as {"text": "answer"}
     add_note : function that is called with the number of the tables without responses, and an empty location
 
     Returns the tables from which responses are read, and the others, both in the given order.

@@ -175,7 +175,7 @@ def read_tables(file: Path, add_note: AddNote, replaced: Replacements) -> Iterat
 
     file : file of a table, or folder of a split that `datasets` saved
     add_note : function that receives each assumption about the file, and its location
-    replaced : counter of the values that are replaced because a pool cannot hold them
+    replaced : counts the values that reading replaces, such as NaN, which becomes None
     """
     if file.suffix.lower() not in EXCEL:
         name = file.stem if file.is_file() else file.name
@@ -240,7 +240,7 @@ def read_rows(
 def _read_json_rows(file: Path, replaced: Replacements | None) -> Iterator[tuple[str, Row]]:
     """Yield the location and the values of each row of a file with one JSON value, or with one JSON object per line.
 
-    replaced : counter of the values that are replaced because a pool cannot hold them, such as NaN; None to count none
+    replaced : counts the values that reading replaces, such as NaN, which becomes None; None to count nothing
     """
     text = read_text(file, replaced)
     try:
@@ -354,7 +354,7 @@ def _read_separated_rows(
     the header, and blank cells become None.
 
     add_note : function that is called with each assumption about the file, and its location
-    replaced : counter of the characters that are replaced because they are not valid; None to count none
+    replaced : counts the invalid characters that are replaced; None to count nothing
     strict : whether the first line must be the header, see `read_rows`
 
     Raises: ImportFormatError if the file cannot be decoded or is not a table; see `read_rows`.
@@ -413,7 +413,7 @@ def _decode_separated_file(file: Path, add_note: AddNote, replaced: Replacements
     Windows-1252, the encoding that Excel uses in Western Europe.
 
     add_note : function that is called with each assumption about the file, and its location
-    replaced : counter of the characters that are replaced because they are not valid; None to count none
+    replaced : counts the invalid characters that are replaced; None to count nothing
     strict : if True, Windows-1252 is not tried, and null bytes are accepted
 
     Raises: ImportFormatError [import-encoding] if the file cannot be decoded or has many null bytes; [import-format] if
@@ -505,7 +505,7 @@ def read_text_folder(folder: Path, replaced: Replacements) -> Rows:
     The files in a folder `prompts` or `questions` are the prompts of the items.
 
     folder : folder with one subfolder per agent
-    replaced : counter of the characters that are replaced because a pool cannot hold them
+    replaced : counts the invalid characters that are replaced
 
     Returns, for each response, the path of its file, and the values of the columns agent, item, text and prompt.
 

@@ -122,7 +122,7 @@ def _are_columns_known(files: Sequence[Path], columns: Mapping[str, str]) -> boo
        known public data set. A single file must also name its agents, or have no other column, which might name them.
 
     files : files of the tables; only the first row of the first file is examined
-    columns : column by role, as named by the user
+    columns : columns that the user named, by role, such as {"text": "answer"}
     """
     if any("[]" in path for path in columns.values()):
         return True
@@ -148,7 +148,7 @@ def _read_known_columns(paths: Sequence[Path], files: Sequence[Path], columns: M
 
     paths : paths that the user passed; the first one names the pool
     files : files of the tables
-    columns : column by role, as named by the user
+    columns : columns that the user named, by role, such as {"text": "answer"}
     """
     builder = PoolBuilder(paths[0].stem)
     names = find_unique_suffixes([file.with_suffix("") for file in files])
@@ -164,7 +164,7 @@ def _get_known_columns(row: Mapping[str, Json], columns: Mapping[str, str]) -> d
     If there is no such column for the role "text", the columns of a known public data set are added.
 
     row : first row of the table
-    columns : column by role, as named by the user; these columns take precedence
+    columns : columns that the user named, by role; these columns take precedence
     """
     known_columns = {role: role for role in ROLES if role in row} | dict(columns)
     return known_columns if "text" in known_columns else detect_known_layout(row) | known_columns
@@ -180,7 +180,7 @@ def _add_rows_with_known_columns(
 
     file : file of the table, for messages
     rows : location and values of each row
-    columns : column by role, as named by the user. If the role `repeat` has the value `_ROW_ORDER`, repeats have the order of
+    columns : columns that the user named, by role. If the role `repeat` has the value `_ROW_ORDER`, repeats have the order of
         the rows.
     agent : name of the agent if no column names agents
     builder : pool to which the responses, and notes on repeats and unused columns, are added
@@ -225,7 +225,7 @@ def _read_unnamed_columns(
 
     paths : paths that the user passed; the first one names the pool
     files : files of the tables; empty for folders of texts
-    columns : column by role, as named by the user
+    columns : columns that the user named, by role, such as {"text": "answer"}
     previous_pool : earlier import of the same path, whose prompts keep their item ids; None if there is none
 
     Returns the pool, with a description of the columns that were used.
@@ -462,7 +462,7 @@ def _read_source_tables(
 
     path : file or folder that the user named
     files : files of the tables
-    columns : column by role, as named by the user
+    columns : columns that the user named, by role, such as {"text": "answer"}
     builder : builder of the pool, which gets the notes
 
     Raises: ImportFormatError [import-columns] if the files hold no rows, and the folder no texts.
@@ -526,7 +526,7 @@ def _resolve_named_columns(path: Path, columns: Mapping[str, str], tables: Seque
     """Check that each column that the user named exists in at least one table, and return the columns by role.
 
     path : file or folder that the user named, for the error message
-    columns : column by role, as named by the user. The role `text` may have several columns, separated by commas.
+    columns : columns that the user named, by role. The role `text` may have several columns, separated by commas.
     tables : all tables, with and without responses
 
     Returns `columns`, in which the name of a combined column, such as `<file>+id`, is replaced by the one that `get_value` reads.

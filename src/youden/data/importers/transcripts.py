@@ -81,7 +81,7 @@ def _parse_if_json(value: Json, location: Path | str = "", replaced: Replacement
     """Parse a text that may be JSON. Any other text, and a value that is not a text, is returned unchanged.
 
     location : file and line, for the count of replaced values
-    replaced : counter of values such as NaN that are replaced because a pool cannot hold them
+    replaced : counts the values that reading replaces, such as NaN, which becomes None
     """
     if not isinstance(value, str):
         return value
@@ -173,7 +173,7 @@ def _read_traces(paths: Sequence[Path], replaced: Replacements) -> list[tuple[st
     a trace may be in several files.
 
     paths : files, and folders of files, in OTLP JSON
-    replaced : counter of replaced values
+    replaced : counts the values that reading replaces, such as NaN, which becomes None
 
     Returns for each trace the location of the span that was read first, for messages, and all spans, sorted by their start.
 
@@ -206,7 +206,7 @@ def _make_span(span: Mapping[str, Json], location: str, replaced: Replacements) 
     """Create a span from an OTLP object; messages that are encoded as JSON are parsed.
 
     location : file and line, for errors
-    replaced : counter of replaced values
+    replaced : counts the values that reading replaces, such as NaN, which becomes None
     """
     attributes = _convert_attributes(span.get("attributes"))
     for name in _MESSAGE_ATTRIBUTES.values():
@@ -245,7 +245,7 @@ def _find_agent_name(spans: Sequence[_Span]) -> Json:
 def _read_spans(file: Path, replaced: Replacements) -> Iterator[tuple[str, dict[str, Json]]]:
     """Yield the spans (timed operations) of a file, each with its location.
 
-    replaced : counter of replaced values
+    replaced : counts the values that reading replaces, such as NaN, which becomes None
     """
     for location, export in _read_exports(file, replaced):
         resources = get_nested(export, "resourceSpans")
@@ -266,7 +266,7 @@ def _read_exports(file: Path, replaced: Replacements) -> Iterator[tuple[str, Jso
 
     The file may hold one export, a list of exports, or one export per line.
 
-    replaced : counter of replaced values
+    replaced : counts the values that reading replaces, such as NaN, which becomes None
     """
     text = read_text(file, replaced)
     content = _parse_if_json(text, file, replaced)
