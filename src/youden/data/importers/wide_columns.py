@@ -114,7 +114,7 @@ class WideTableSearch(ColumnCandidates):
         A column is doubtful if one of these statements is true:
 
         - It may hold remarks: it has a name such as "Ana's comments", no name, or less than half the usual number of values.
-        - It may hold further questions: it has more questions than all other columns.
+        - It may hold further questions: its fraction of questions is by far the largest.
         - It may hold parts of responses: it is named like an agent with a word such as "thinking", as "gpt thinking" next to
           "gpt".
 
