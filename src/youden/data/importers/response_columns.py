@@ -270,8 +270,9 @@ class ResponseReader:
             self._add_cell({**values, **response_values}, location)
 
     def _list_values_per_response(self, row: Mapping[str, Json], location: str) -> list[dict[str, Json]]:
-        """Split a row into its responses, and return the values that differ between them: one dictionary (role → value) per
-        response.
+        """Split a row into its responses, and return one dictionary (role → value) per response.
+
+        It has only the values that differ between the responses:
 
         - If each agent has a column, these values are the agent and its text.
         - If paths lead into lists, these values are the elements of the lists.

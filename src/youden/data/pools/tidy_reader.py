@@ -151,7 +151,7 @@ def _open_table(source: Source, file: BinaryIO) -> pq.ParquetFile:
 
 
 def _get_pool_columns(batch: pa.RecordBatch) -> list[pa.LargeStringArray]:
-    """Return the columns of a table that a pool uses, for a chunk of rows, in a fixed order and with one type.
+    """Return the columns of a chunk of rows that a pool uses, in a fixed order and as strings.
 
     batch : rows of a Parquet table, one per response; optional columns may be missing
 
@@ -435,11 +435,15 @@ class _TidyRows:
     def add_simple_rows(self, columns: Sequence[pa.LargeStringArray], *, first_row: int) -> bool:
         """Add many rows at once, if all of them are simple and valid.
 
-        A simple row has no repeat and a text of at most `LONG_TEXT` characters. The text does not consist of spaces, and is not
-        empty if empty texts count as missing responses. If one row is not simple or not valid, no response is added. The caller
-        must then add each row with `add`, which reports invalid rows.
+        A simple row meets these conditions:
 
-        Even then, ids, groups and prompts may have been stored. This is harmless, because `add` stores the same values again.
+        - It has no number of a repeat.
+        - Its text has at most `LONG_TEXT` characters, and does not consist of spaces.
+        - Its text is not empty if empty texts count as missing responses.
+
+        If one row is not simple or not valid, no response is added. The caller must then add each row with `add`, which
+        reports invalid rows. Some ids, groups and prompts may already be stored by then. This is harmless, because `add`
+        stores the same values again.
 
         columns : arrays (n_rows,) of agents, items, texts, prompts, groups and repeats, null if missing
         first_row : number of the first row in the table, from 1
@@ -528,10 +532,13 @@ class _TidyRows:
 
 
 def _has_valid_fields_without_repeats(columns: Sequence[pa.LargeStringArray]) -> bool:
-    """Return whether the fields of all rows are valid, and no row is numbered as a repeated response of an agent to an item.
+    """Return whether the fields of all rows are valid, and no row has the number of a repeat.
 
-    Each row must have an agent, an item and a text. All strings must be valid UTF-8. The name of a group must not contain
-    control characters or look like a formula of a spreadsheet. Ids are checked later, by `look_up_ids`.
+    - Each row must have an agent, an item and a text.
+    - All strings must be valid UTF-8.
+    - The name of a group must not contain control characters or look like a formula of a spreadsheet.
+
+    Ids are checked later, by `look_up_ids`.
 
     columns : arrays (n_rows,) of agents, items, texts, prompts, groups and repeats, null if missing
     """
@@ -556,10 +563,10 @@ def _store_prompts_or_groups(
 ) -> bool:
     """Store the prompts of items, or the groups of agents, from many rows at once; return whether all of them are valid.
 
-    An item or agent may occur in many rows. The result is False if two rows contradict each other, or if a value is very long.
-    The caller must then add the rows one by one, which stores the valid values again and reports the problem.
+    The result is False if two rows state different values for the same item or agent, or if a value is very long. The caller
+    must then add the rows one by one. This stores the valid values again and reports the problem.
 
-    value_by_id : prompt of each item, or group of each agent, with the number of the first row that states it; changed in place
+    value_by_id : prompts of items, or groups of agents, with the number of the first row that states each; changed in place
     column : prompts or groups (n_rows,), null or empty if missing
     positions : int array (n_rows,), position in `ids` of the item or agent of each row
     ids : ids of all items or agents
