@@ -257,9 +257,10 @@ class ParquetTable(Generic[M]):
                 return values
 
     def _check_range(self, column: TableColumn, values: Floats) -> None:
-        """Check that the values of a column of shares are from 0 to 1, or that those of a column of bits are 0 or 1.
+        """Check that shares are from 0 to 1, and that bits are 0 or 1; columns of other kinds are not checked.
 
-        Other columns are not checked, and missing values (NaN) are accepted.
+        column : the column, whose kind may be "share" or "bit"
+        values : values of the column; missing ones (NaN) are accepted
 
         Raises: RunFolderError [run-file-damaged] if the column contains another value.
         """

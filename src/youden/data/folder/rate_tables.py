@@ -94,8 +94,7 @@ def _find_row_order(rates: Rates) -> Positions | slice:
 def read_rates(path: Path) -> Rates:
     """Read the true- and false-positive rates of a run, with one row for each item and ordered pair of agents.
 
-    The field `detail` of the rates, with sums of the answers to independent trials, is None, because the file does not
-    contain these sums.
+    The field `detail` of the result is None, because the file does not contain its sums of answers.
 
     Raises: RunFolderError if the file is missing, damaged or of another version.
     """

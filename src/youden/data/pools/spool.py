@@ -380,7 +380,7 @@ def _split_rows(texts: Objects, n_rows: int) -> tuple[Objects, Objects]:
 
 
 def _rank_in_cells(order: Positions, is_same_cell: Bools) -> Positions:
-    """Return the number of each response among those of the same agent to the same item: 0, 1, 2, …
+    """Return the number of each response among those of the same agent to the same item, from 0.
 
     A cell is a pair of an agent and an item. For example, three responses of one cell get the numbers 0, 1 and 2.
 
