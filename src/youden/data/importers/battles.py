@@ -169,10 +169,12 @@ def _make_verdicts(plan: Plan, answer: Floats, judges: pd.Series[str], notes: li
 
 
 def _clean_battles(path: Path, battles: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
-    """Remove the battles of a model with itself, and give each battle an item of its own if the file names no items.
+    """Remove the battles of a model with itself. If the file names no items, give each battle its own item.
+
+    A battle compares the responses of two models.
 
     battles : result of `_read_table`
-    notes : receives notes on these changes, and on a missing order of the responses
+    notes : list to which notes on these changes, and on a missing order of the responses, are added
 
     Raises: ImportFormatError [import-empty] if no battle of two models is left.
     """
@@ -441,8 +443,8 @@ def _parse_json(text: str) -> Any:
 def _compute_preferences(path: Path, table: pd.DataFrame, notes: list[str]) -> pd.Series[float]:
     """Convert the winner of each battle to the preference for model_a: 1 if model_a wins, 0 if model_b wins, 0.5 for a tie.
 
-    The winner is the name of a model, a word such as "tie", or a number such as 0.7 or 70%. If all winners are numbers, they
-    are the preferences. Models whose names are numbers, such as "7" and "13", are an exception.
+    The winner may be the name of a model, a word such as "tie", or a number such as 0.7 or 70%. If all winners are numbers,
+    they are the preferences, unless the models have numbers as names.
 
     table : battles, with the columns model_a, model_b and winner as texts
     notes : receives a note on the meaning of the numbers if all winners are 0 or 1
@@ -507,14 +509,14 @@ def _check_preference_range(path: Path, preference: pd.Series[float]) -> None:
 
 
 def _check_ambiguous_winners(path: Path, table: pd.DataFrame, number: pd.Series[float]) -> None:
-    """Raise ImportFormatError [battles-value] if a winner may be the name of a model or a word for another result.
+    """Raise ImportFormatError [battles-value] if a winner may be the name of a model or a word for a different result.
 
-    For example, if model_b is called "A", the winner "A" may mean model_b or, as a word, model_a. There are two cases:
+    For example, the winner "A" usually means model_a. If model_b is called "A", it may also mean model_b. There are two
+    cases:
 
-    - All winners may be words or numbers for results. Then nothing shows that they are names, and any ambiguous winner is an
-      error.
-    - Some winners can only be names. Then "A" is read as a name, too. However, a winner that may mean a tie is an error, because
-      files with names of models also use a word for ties.
+    - No winner is certainly a name. Then any ambiguous winner is an error.
+    - Some winners are certainly names. Then "A" is read as a name, too. Only a winner that may also mean a tie is an error,
+      because files with names need a word for ties.
 
     path : file of the battles, for the error message
     table : battles, with the columns model_a, model_b and winner as texts

@@ -152,9 +152,9 @@ def _name_agents(models: Sequence[Json], tasks: Sequence[str], paths: Sequence[P
 
 
 def _name_agents_by_arguments(logs: Sequence[_Log], names: Sequence[str]) -> list[str]:
-    """Name the agents of logs with the same model and task by an argument that has a different value in each of these logs.
+    """Distinguish logs of the same model and task by an argument with a different value in each log.
 
-    For example, two logs of a model become "gpt (version=v1)" and "gpt (version=v2)".
+    For example, two logs of the model "gpt" get the agents "gpt (version=v1)" and "gpt (version=v2)".
 
     logs : logs of Inspect
     names : name of the agent of each log, which is kept if there is no such argument
@@ -198,9 +198,8 @@ def _read_log(path: Path, replaced: Replacements) -> _Log:
 def _read_archive(path: Path, replaced: Replacements) -> _Log:
     """Open a log that Inspect stored as an .eval archive, which is a ZIP file, and read its header.
 
-    The header describes the run. It is the file header.json in the archive. If the run did not finish, it is the first file of
-    the journal that Inspect writes during a run. Because a log may be large, its samples are read later, when `read_samples` of
-    the returned log is called.
+    The header describes the run. It is in header.json or, if the run did not finish, in the first file of the journal. The
+    samples may be large. They are read when `read_samples` of the returned log is called.
 
     path : the archive
     replaced : counts the values that reading replaces, such as NaN, which becomes None; also updated by `read_samples`
@@ -491,9 +490,11 @@ def _read_rows_of_first_filter(file: Path, replaced: Replacements) -> Iterator[t
 def name_lm_eval_agents(files: Sequence[Path]) -> list[str]:
     """Return the name of the agent of each file of samples, such as "llama" or "llama (runs/a, 2024-05-01T10-00-00)".
 
-    An agent is named after its model. If several folders contain files of this model, a part of the path of the folder is
-    added in parentheses. If the folder contains several files of one task, which come from repeated runs, the time in the name
-    of the file is added, too.
+    The name has up to three parts:
+
+    - the model;
+    - a part of the folder's path, if several folders contain files of this model;
+    - the time in the name of the file, if the folder contains several files of one task, which come from repeated runs.
 
     files : files samples_*.jsonl, one per model and task
 

@@ -107,15 +107,13 @@ def _get_generator(row: Mapping[str, Json]) -> str | None:
 def _name_agents_of_files(generators_by_file: Mapping[Path, set[str | None]]) -> dict[Path, str]:
     """Name the agents of all files that contain the outputs of one agent only.
 
-    If two files share a folder, the agents are named after the generators (`_name_agents_by_generator`). Otherwise, they are
-    named after the folders of their files. The file of one agent is then recognized in two ways:
+    A generator is the model that wrote an output. If two files share a folder, agents are named after their generators
+    (`_name_agents_by_generator`). Otherwise, they are named after the folders. In this case, a file is of one agent if
 
-    - Its folder is in a folder `results`, as in the leaderboard.
-    - All of its rows have the same generator, and there are several files. The agent of a single file keeps the name of its
-      generator, because no other file has to be distinguished from it.
+    - its folder is in a folder `results`, as in the leaderboard, or
+    - there are several files, and all of its rows have the same generator.
 
-    generators_by_file : generators (models that wrote the outputs) in the rows of each file; None for rows that name no
-        generator
+    generators_by_file : generators in the rows of each file; None for rows that name no generator
 
     Returns the name of the agent by file. The rows of other files belong to the agents that their generators name.
     """
@@ -136,10 +134,10 @@ def _name_agents_of_files(generators_by_file: Mapping[Path, set[str | None]]) ->
 
 
 def _name_agents_by_generator(generators_by_file: Mapping[Path, set[str | None]]) -> dict[Path, str]:
-    """Name the agent of each file whose rows all have the same generator, which is the model that wrote the outputs.
+    """Name the agent of each file whose rows all have the same generator, the model that wrote the outputs.
 
-    An agent is named after its generator or, if the rows do not name a generator, after the folder of the file. A part of the
-    path is added to equal names, in parentheses.
+    The agent is named after the generator. If the rows name none, it is named after the folder of the file. Equal names get a
+    part of the path in parentheses.
 
     generators_by_file : generators in the rows of each file; None for rows that name no generator
 
@@ -223,10 +221,10 @@ def _add_answer(
     prompts: Mapping[tuple[str, int], Json],
     location: str,
 ) -> None:
-    """Add the responses in one row of a file of answers, which holds the answers of a model to one question.
+    """Add the responses in one row of a file of answers, which has a model's answers to one question.
 
-    An answer is a conversation, and each of its turns is an item. The row may have several choices, that is, several
-    sampled answers. The responses of the first choice get the repeat 1, those of the second get 2, and so on.
+    An answer is a conversation, and each of its turns is an item. A row may have several choices, which are sampled answers.
+    Responses of the first choice get the repeat 1, those of the second choice get 2, and so on.
 
     builder : receives the responses; a row without any response is counted as left out
     row : values of the row by key
@@ -255,10 +253,11 @@ def _find_nearest_questions(answers: Path) -> list[Path]:
 
 
 def _list_responses_by_choice(row: dict[str, Json]) -> list[list[Json]]:
-    """List the responses of each choice (a sampled answer) in a row of answers, one response per turn of the conversation.
+    """List the responses in a row of answers: one list per choice (a sampled answer), with one response per turn.
 
-    FastChat writes a list `choices` of objects, each with a list `turns`. Arena-Hard writes a list `messages`, which is the
-    conversation of the only choice. A row with both lists has the responses of `messages` for each choice.
+    - FastChat writes a list `choices` of objects, each with a list `turns`.
+    - Arena-Hard writes a list `messages`, which is the conversation of the only choice.
+    - If a row has both lists, each choice has the responses of `messages`.
 
     row : values of the row by key
 

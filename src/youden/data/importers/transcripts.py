@@ -51,7 +51,7 @@ def to_text(value: Json) -> str:
 
 
 def format_tool_call(name: Json, arguments: Json) -> str:
-    """Format the call of a tool by a model as one line, in the notation of a call of a function in Python.
+    """Format a model's call of a tool as one line that resembles a function call in Python.
 
     name : name of the tool
     arguments : object of arguments by name, or a text with such an object as JSON; other values are formatted as they are
@@ -319,7 +319,7 @@ def _format_transcript(spans: Sequence[_Span], calls: Sequence[_Span]) -> str:
 def _format_steps(spans: Sequence[_Span], calls: Sequence[_Span]) -> Iterator[str]:
     """Yield a line for each step of a trace after its prompt, in order of time.
 
-    The input of each call repeats the steps before it, so each message and each tool result is yielded only once.
+    The input of each call repeats earlier steps. Each message and each tool result is therefore yielded only once.
 
     spans : all operations of the trace
     calls : the operations among `spans` that are calls of a model
@@ -346,8 +346,8 @@ _PROMPT_KEY = "user 0"
 def _format_new_inputs(call: _Span, yielded_keys: set[str]) -> Iterator[str]:
     """Yield one line per new user message, and one per new tool result, in the input of a model call.
 
-    Each part of a user message, and each tool result, has a key: its id or, without an id, its kind and its number in the input,
-    counted from 0, such as "user 1" or "tool_call_response 0".
+    Each part of a message, and each tool result, has a key. The key is its id or, without an id, its kind and its number from
+    0, such as "user 1".
 
     call : the model call
     yielded_keys : keys of the messages and results that are not new; the keys of new messages and results are added
