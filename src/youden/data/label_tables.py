@@ -131,9 +131,10 @@ def read_labels(path: Path, *, repeated: bool = False) -> LabelTable:
 
 
 def _find_unit_labels(located_rows: Sequence[tuple[str, Mapping[str, object]]], names: Iterable[str]) -> dict[str, str]:
-    """Find the first label of each column that is a percentage or a word such as yes, and thus means a number from 0 to 1.
+    """Find the first label of each column that is written as a percentage or a word, such as 80% or yes.
 
-    Such a label contradicts a scale that the user has set, unless the scale is 0 to 1. An error message then shows the label.
+    Such a label means a number from 0 to 1. It contradicts any other scale that the user has set, and an error message shows
+    it.
 
     located_rows : location and fields of each row
     names : names of the columns of labels

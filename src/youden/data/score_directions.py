@@ -47,7 +47,7 @@ def check_direction(table: ScoreColumns, score_columns: Sequence[str]) -> None:
 def check_direction_of_averages(table: ScoreColumns, values_by_name: Mapping[str, Floats]) -> None:
     """Check that no average has the name of a loss, such as "Average WER" (word error rate).
 
-    Such a name shows that all scores are losses, for which lower values are better.
+    Such a name shows that all scores are losses: lower values are better.
 
     values_by_name : values of each column, model or item by its name; NaN if missing
     """

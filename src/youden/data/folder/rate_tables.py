@@ -157,13 +157,15 @@ def write_pairs(path: Path, pairs: Pairs, *, agents: tuple[str, ...], ranking_di
 
 
 def read_pairs(path: Path, *, ranking: Path) -> Pairs:
-    """Read the pairs of agents that a fit wrote together with its ranking.
+    """Read the measures of pairs of agents that a fit wrote together with its ranking.
 
     path : file of the pairs
     ranking : file ranking.csv of the run
 
-    Returns the measures of all pairs of agents, and two facts about the run. `partners_seen` is the mean share of the other
-    agents with which an agent was compared on an item. `own_rates` states whether each pair has its own false-positive rate.
+    Returns the measures of all pairs, and two facts about the run:
+
+    - `partners_seen`: on an item, the mean fraction of the other agents with which an agent was compared
+    - `own_rates`: whether each pair has its own false-positive rate
 
     Raises: RunFolderError [pairs-stale] if another fit wrote the ranking; the errors of `read_table` if a file cannot be read.
     """

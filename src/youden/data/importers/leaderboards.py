@@ -280,9 +280,9 @@ def _list_responses_by_choice(row: dict[str, Json]) -> list[list[Json]]:
 
 
 def _get_responses_of_assistant(messages: Sequence[Json]) -> list[Json]:
-    """Return the responses in a conversation, which are the contents of the messages with the role "assistant".
+    """Return the responses in a conversation: the contents of the messages with the role "assistant".
 
-    The content of a message is a response, a list of responses, or an object that has the response under the key `answer`.
+    A content is a response, a list of responses, or an object with the response under the key `answer`.
 
     messages : messages of the conversation, which are objects with the keys `role` and `content`
     """
@@ -487,7 +487,7 @@ def _format_variables(variables: Json) -> str | None:
 def _read_result_list(file: Path, replaced: Replacements) -> Iterator[tuple[str, dict[str, Json]]]:
     """Yield the results in a JSON file of promptfoo, each with its location for error messages.
 
-    The key `results` of the file has the list of results, or an object that has the list under its own key `results`.
+    The list of results is under the key `results`, or under the keys `results`, `results` of nested objects.
 
     replaced : counts the values that reading replaces, such as NaN, which becomes None; changed in place
 

@@ -374,9 +374,9 @@ def _remove_number(path: Path) -> Path:
 def add_prompts(roles: Roles, tables: Sequence[SourceTable], other_tables: Sequence[SourceTable]) -> Roles:
     """Add the prompts from other tables to the rows of `tables`, and return the roles with the added column.
 
-    The first column that has a prompt for one of the items is used. An item gets the prompt from the folder of its response,
-    or else from the first table that has one. Without a prompt, the value is None. If the ids are in a column of a different
-    name, such as "id" for "item", the column is used only if it has a prompt for each item.
+    - The first column that has a prompt for one of the items is used.
+    - The ids may be in a column of a different name, such as "id" for "item". In this case, each item must have a prompt.
+    - An item gets the prompt from the folder of its response, or else from the first table that has one, or else None.
 
     Nothing is changed if there are already prompts, if the items have no ids, or if no table has their prompts.
 

@@ -393,8 +393,8 @@ def _choose_unnamed_group_or_prompt(
     - There is neither. Rows with the same id count as repeats, and the roles stay unchanged.
 
     roles : columns by role
-    columns : columns whose names do not suggest groups. Scores and other information about responses are ignored, unless the
-        name has a word such as "level", which may also denote groups of items.
+    columns : columns whose names do not suggest groups; scores and other information about responses are ignored, except
+        names with a word such as "level"
     responses : rows of the table, with their ids
     location : path of the table, for errors
 

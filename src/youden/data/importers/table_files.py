@@ -174,7 +174,7 @@ def read_tables(file: Path, add_note: AddNote, replaced: Replacements) -> Iterat
     pairs of a location and a dictionary. The errors are those of `read_rows`.
 
     file : file of a table, or folder of a split that `datasets` saved
-    add_note : function that receives each assumption about the file, and its location
+    add_note : callback that receives each assumption about the file, and its location
     replaced : counts the values that reading replaces, such as NaN, which becomes None
     """
     if file.suffix.lower() not in EXCEL:
@@ -238,7 +238,9 @@ def read_rows(
 
 
 def _read_json_rows(file: Path, replaced: Replacements | None) -> Iterator[tuple[str, Row]]:
-    """Yield the location and the values of each row of a file with one JSON value, or with one JSON object per line.
+    """Yield the location and the values of each row of a file in JSON or JSON Lines.
+
+    A file in JSON has one value with all rows. A file in JSON Lines has one object per line.
 
     replaced : counts the values that reading replaces, such as NaN, which becomes None; None to count nothing
     """
@@ -414,7 +416,7 @@ def _decode_separated_file(file: Path, add_note: AddNote, replaced: Replacements
     The file is read as UTF-8 or in the encoding that its byte order mark states. A file in neither encoding is read as
     Windows-1252, the encoding that Excel uses in Western Europe.
 
-    add_note : function that is called with each assumption about the file, and its location
+    add_note : callback that receives each assumption about the file, and its location
     replaced : counts the invalid characters that are replaced; None to count nothing
     strict : if True, Windows-1252 is not tried, and null bytes are accepted
 

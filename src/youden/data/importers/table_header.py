@@ -57,7 +57,7 @@ def find_rows_below_header(records: Records, file: Path, add_note: AddNote, *, r
 
     records : location and cells of each line
     file : file of the table, for error messages
-    add_note : function that is called with a sentence and its location, for example if lines above the header are left out
+    add_note : callback that receives a sentence and its location, for example if lines above the header are left out
     ragged : whether rows may be longer than the header; the additional columns get names
 
     Returns the location of each row, and its values by column. The value of a missing cell is None. If the header has two
@@ -109,7 +109,7 @@ def _split_at_header(lines: Records, position: int, file: Path, add_note: AddNot
     lines : location and cells of each line that is not empty; all lines have the same number of cells
     position : position of the header in `lines`
     file : file of the table, for messages
-    add_note : function that is called with a remark and its location if lines are joined or left out
+    add_note : callback that receives a remark and its location if lines are joined or left out
 
     Returns the cells of the header, and the location and cells of each row.
     """
@@ -143,7 +143,7 @@ def _name_columns(
     records : cells of the lines below the header
     numbers : number of each column in the file, from 1
     file : file of the table, for messages
-    add_note : function that is called with a remark and the name of the file if several columns have the same name
+    add_note : callback that receives a remark and the name of the file if several columns have the same name
 
     Returns a dictionary: name of a column → its position in `header`, from 0.
 
@@ -191,7 +191,7 @@ def _check_repeated_names(repeated_names: Sequence[str], file: Path, add_note: A
 
     repeated_names : names that several columns have
     file : file of the table, for messages
-    add_note : function that is called with the text of the note and the name of the file
+    add_note : callback that receives the text of the note and the name of the file
 
     Raises: ImportFormatError [import-csv] if a name suggests a role that only one column can have, such as "prompt". The file
         may then contain several tables next to each other.
@@ -334,7 +334,7 @@ def _remove_repeated_headers(lines: Records, header: Sequence[Json], add_note: A
 
     lines : location and cells of each line below the header
     header : cells of the header
-    add_note : function that receives a remark on the removed lines
+    add_note : callback that receives a remark on the removed lines
 
     Returns the other lines.
 
@@ -475,9 +475,10 @@ def _make_row(record: Sequence[Json], positions: Mapping[str, int]) -> Row:
 
 
 def fill_down(rows: Rows, column: str, add_note: AddNote) -> None:
-    """Fill the empty cells (None) of a column in place, each with the value above it, as in a column with merged cells.
+    """Fill the empty cells (None) of a column in place, each with the value above it.
 
-    Nothing is filled if the first cell is empty, or if less than 30% of the cells are empty.
+    In files, a value is often written only in the first of several rows. Nothing is filled if the first cell is empty, or if
+    less than 30% of the cells are empty.
 
     rows : location and values by column of each row
     column : name of the column

@@ -169,13 +169,14 @@ def read_opentelemetry(paths: Sequence[Path], /, *, columns: Mapping[str, str], 
 def _read_traces(paths: Sequence[Path], replaced: Replacements) -> list[tuple[str, list[_Span]]]:
     """Read the traces in files of OpenTelemetry, and join the spans of each trace.
 
-    A trace records one run of an agent. It consists of spans, which are timed operations such as calls of a model. The spans of
-    a trace may be in several files.
+    A trace records one run of an agent. It consists of spans, which are timed operations such as calls of a model. The spans
+    of a trace may be in several files.
 
     paths : files, and folders of files, in OTLP JSON
     replaced : counts the values that reading replaces, such as NaN, which becomes None
 
-    Returns for each trace the location of the span that was read first, for messages, and all spans, sorted by their start.
+    Returns two values per trace: the location of its first span in the files, for messages, and all spans, sorted by their
+    start.
 
     Raises: ImportFormatError if a file is not OTLP JSON, or if there are no files.
     """

@@ -79,7 +79,7 @@ def read_csv(path: Path, empty: EmptyRule = "failure") -> Pool:
 
 
 def _check_csv_record(source: Source, record: list[str], header: list[str], line: int) -> None:
-    """Check that a record of a CSV file has as many fields as its header, and does not repeat the header.
+    """Check that a record of a CSV file has as many fields as the header, and does not repeat the header.
 
     source : the file, which error messages name
     line : number of the line on which the record starts, for error messages
@@ -615,7 +615,7 @@ def _read_csv_records(source: Source, file: BinaryIO) -> Iterator[tuple[int, lis
 
 
 def _check_column_names(source: Source, names: list[str], *, header_line: int | None) -> None:
-    """Check that a table has all required columns of a pool, no unknown column, and no two columns with the same name.
+    """Check that a table has all required columns of a pool, and no unknown or repeated column.
 
     source : the table, which error messages name
     names : names of its columns
