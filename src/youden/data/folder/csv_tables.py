@@ -271,7 +271,7 @@ def write_curl(path: Path, curves: Sequence[CurlCurve]) -> None:
 def read_curl(path: Path) -> tuple[CurlCurve, ...]:
     """Read the distributions of curl that `write_curl` wrote: one curve per link function, in the order of the file.
 
-    Curl is the deviation of scores from the additive model.
+    Curl measures how far scores deviate from an additive model of agents and items.
 
     Raises: RunFolderError if the file is missing or damaged.
     """

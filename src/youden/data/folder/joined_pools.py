@@ -83,11 +83,11 @@ def _restore_initial_pool(config: RunConfig, pool: Pool) -> Pool:
 def _list_initial_sizes(config: RunConfig, n_agents: int, n_items: int) -> list[tuple[int, int]]:
     """List the numbers of agents and items that the pool of a run may have had before its extensions.
 
-    If extensions have added agents, all smaller numbers of agents are possible, and likewise for items.
+    If extensions have added agents, any smaller number of agents is possible. The same is true of items.
 
     n_agents, n_items : numbers after the extensions
 
-    Returns pairs of a number of agents and a number of items, the largest first.
+    Returns pairs (number of agents, number of items), the largest first.
     """
     sizes = [(n_agents, n_items)]
     if any(step.agents is not None for step in config.extensions):
@@ -463,12 +463,13 @@ def _get_responses(texts_by_repeat: Sequence[Objects], cell: Any) -> list[str]:
 
 
 def _stack_by_repeat(responses: Mapping[tuple[int, int], Sequence[str]], shape: tuple[int, ...]) -> list[Objects]:
-    """Arrange the responses of cells by repeat: all first responses, all second responses, and so on.
+    """Arrange responses in arrays: one array with all first responses, one with all second responses, and so on.
 
-    responses : responses of each cell, by the positions of its agent and its item
+    responses : responses of an agent to an item, by the positions of both
     shape : (n_agents, n_items)
 
-    Returns one object array of this shape per repeat. For example, the second array is None for a cell with only one response.
+    Returns the arrays, which contain None for missing responses. The second array is None for an agent with only one response
+    to an item.
     """
     n_repeats = max(map(len, responses.values()), default=0)
     texts_by_repeat: list[Objects] = [np.full(shape, None, dtype=object) for _ in range(n_repeats)]

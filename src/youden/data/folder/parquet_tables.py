@@ -288,10 +288,12 @@ class ParquetTable(Generic[M]):
     def _find_positions(self, column_name: str, chunk: pa.DictionaryArray, allowed_texts: pa.Array) -> Ids:
         """Return the position in `allowed_texts` of each text in a chunk (consecutive rows) of a column; −1 for null.
 
-        An Arrow dictionary array has a list of its distinct texts (`dictionary`), and for each row an index in this list
-        (`indices`). The distinct texts are looked up once, instead of the text of each row.
+        An Arrow dictionary array stores each distinct text once (`dictionary`). Each row has the index of its text
+        (`indices`). Therefore, each distinct text is looked up only once.
 
         column_name : name of the column, for the error
+        chunk : rows of the column
+        allowed_texts : texts that the column may contain
 
         Raises: RunFolderError [run-file-damaged] if a text is not in `allowed_texts`.
         """

@@ -237,7 +237,7 @@ def get_name_priority(column: str, role: str) -> int:
 def is_about_responses(column: str) -> bool:
     """Return whether a name only denotes information about responses, such as "Expected answer".
 
-    The result is False if the name has any other word, such as "baseline", because this word may name an agent.
+    Any other word, such as "baseline", may name an agent. The result is then False.
 
     >>> is_about_responses("reference_outputs"), is_about_responses("baseline_reference"), is_about_responses("judge bot")
     (True, False, False)

@@ -409,10 +409,11 @@ _SAMPLES_FILE = re.compile(r"samples_(?P<task>.+)_(?P<time>\d{4}-\d\d-\d\dT[\d.:
 def read_lm_eval(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> ImportedPool:
     """Import samples of lm-evaluation-harness.
 
-    Each model is an agent, and each `doc_id` an item. If several folders have the same model, each folder is an agent. If a
-    folder has several files of one task, the files come from repeated runs, and each timestamp in their names becomes an agent.
-    If there are several tasks, item ids begin with the task. The raw responses of generation tasks are imported; several
-    responses to an item are repeats. Tasks that compare log-likelihoods have no responses and are left out.
+    - Agents: each model is an agent. If several folders have the same model, each folder is an agent. If a folder has several
+      files of one task, each timestamp in their names is an agent.
+    - Items: each `doc_id` is an item. If there are several tasks, ids begin with the task.
+    - Responses: raw responses of generation tasks are imported, and several responses to an item are repeats. Tasks that
+      compare log-likelihoods have no responses and are left out.
 
     Parameters
     ----------

@@ -421,8 +421,7 @@ def _read_file_results(file: Path, tests_by_variables: dict[bytes, int], replace
     A result is the output of one provider (a model) for one test.
 
     file : the file; its suffix determines the format
-    tests_by_variables : numbers of the tests that have no number in the file, by the variables of the test encoded as JSON;
-        new tests are added (`_read_results`)
+    tests_by_variables : numbers of tests that the file does not number, by their variables as JSON; new tests are added
     replaced : counts the values that reading replaces, such as NaN, which becomes None; changed in place
 
     Returns the results in the order of the file, at least one.
@@ -441,10 +440,11 @@ def _read_file_results(file: Path, tests_by_variables: dict[bytes, int], replace
 
 
 def _read_results(file: Path, tests_by_variables: dict[bytes, int], replaced: Replacements) -> Iterator[_Result]:
-    """Yield the results of a JSON or JSON Lines file of promptfoo, one per test and provider.
+    """Yield the results of a JSON or JSON Lines file of promptfoo, one per test and provider (a model).
 
-    tests_by_variables : numbers of the tests that have no number in the file, by the variables and the description of the test
-        encoded as JSON; new tests are added. Pass the same dictionary for all files, so that a test keeps its number.
+    file : the file
+    tests_by_variables : numbers of tests that the file does not number, by their variables and description as JSON; new tests
+        are added. Pass the same dictionary for all files, so that a test keeps its number.
     replaced : counts the values that reading replaces, such as NaN, which becomes None; changed in place
 
     Raises: ImportFormatError if the file cannot be read or has a different layout.

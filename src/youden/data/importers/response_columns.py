@@ -48,7 +48,7 @@ class ColumnPath:
     def parse(cls, text: str, columns: Collection[str]) -> ColumnPath | None:
         """Parse the name of a column, names of columns joined by +, or a path such as `choices[].text`.
 
-        A text that is the name of a column is read as this name, even if it contains + or [].
+        The name of an existing column is never split, even if it contains + or [].
 
         text : text to parse. A path may contain one list, written as `[]`, and starts with the name of a column.
         columns : names of the columns of the table

@@ -51,8 +51,8 @@ _BATCH_BYTES, _MIN_BATCH_ROWS, _MAX_BATCH_ROWS = 2**25, 1_000, 100_000
 def read_csv(path: Path, empty: EmptyRule = "failure") -> Pool:
     """Read a pool from a comma-separated table in UTF-8.
 
-    Every field is a string. An empty prompt or group is missing. Two rows of an item must not have different prompts, and
-    two rows of an agent must not have different groups.
+    Every field is a string. An empty prompt or group is missing. Two different prompts of an
+    item are an error, and so are two different groups of an agent.
 
     path : the table
     empty : whether an empty text is an empty response, or no response
@@ -190,12 +190,12 @@ _FRAME = Path("DataFrame")
 def read_frame(frame: pd.DataFrame, empty: EmptyRule = "failure") -> Pool:
     """Read a pool from a DataFrame in one of two layouts.
 
-    In the tidy layout, there is one row per response, with the columns agent, item, text and, optionally, prompt, group and
-    repeat. In the wide layout, there is one row per item, with the column item, one column per agent and, optionally, prompt.
+    - Tidy: one row per response, with the columns agent, item, text and, optionally, prompt, group and repeat.
+    - Wide: one row per item, with the column item, one column per agent and, optionally, prompt.
 
-    None, NaN, pd.NA and NaT are empty cells. An empty cell in place of a text is an empty response, unless `empty` is "missing".
-    A row whose cells are all empty is skipped. Each other row needs an agent and an item, while prompt, group and repeat may be
-    empty. An unpaired surrogate in a text becomes U+FFFD, with a warning in the log.
+    Cells with None, NaN, pd.NA or NaT are empty. An empty text is an empty response, unless `empty` is "missing". Empty rows
+    are skipped. Each other row needs an agent and an item. An unpaired surrogate (half a character) in a text becomes U+FFFD,
+    with a warning in the log.
 
     frame : table in one of the two layouts. Its index is ignored, unless it has the name `item` and no column has it.
     empty : whether an empty cell in place of a text is an empty response, or no response
