@@ -44,8 +44,8 @@ def make_directory(path: Path) -> None:
 def move_into_place(new_path: Path, path: Path) -> None:
     """Move a finished file or folder out of a scratch directory to its target, and replace what exists there.
 
-    The content is flushed to the disk before the move, and the changed folder of the target is flushed after the move. If the
-    move fails, what existed at the target is restored. A file does not replace a folder.
+    The content is flushed to the disk before the move, and the target's folder after it. If the move fails, what existed at
+    the target is restored. A file does not replace a folder.
 
     Parameters
     ----------
@@ -267,9 +267,8 @@ def scratch_directory(folder: Path, *, name: str = "fit") -> Iterator[Path]:
 def remove_leftovers(folder: Path) -> None:
     """Remove the scratch directories of ended processes from a folder.
 
-    A process that was killed leaves its scratch directory behind. If the process was about to replace a file or a folder, the old
-    one is restored first. Only directories of processes on this machine are removed, because it is not known whether a process on
-    another machine has ended.
+    A process that was killed leaves its scratch directory behind. If the process was about to replace a file or a folder, the
+    old one is restored first. Directories of other machines stay, because their processes may still run.
 
     Parameters
     ----------
@@ -288,8 +287,8 @@ def remove_leftovers(folder: Path) -> None:
 def _restore_replaced_paths(scratch: Path) -> None:
     """Move files and folders that were about to be replaced from a scratch directory back to their folder.
 
-    A file or folder is not moved if the new one is already in its place. Errors are ignored: another process may restore the
-    same files, or the directory may belong to another user.
+    If the new file or folder is already in place, the old one is not moved. Errors are ignored, because another process may
+    restore the same files, or the directory may belong to another user.
     """
     old_folder = scratch / _OLD
     with suppress(OSError):

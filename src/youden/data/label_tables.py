@@ -131,15 +131,16 @@ def read_labels(path: Path, *, repeated: bool = False) -> LabelTable:
 
 
 def _find_unit_labels(located_rows: Sequence[tuple[str, Mapping[str, object]]], names: Iterable[str]) -> dict[str, str]:
-    """Find the first unit label of each column: a value such as 80% or yes, which represents a number from 0 to 1.
+    """Find the first label of each column that is written as a percentage or a word, such as 80% or yes.
 
-    If the user has set a scale other than 0 to 1, these labels contradict it, and an error message shows them.
+    Such a label means a number from 0 to 1. It contradicts any other scale that the user has set, and an error message shows
+    it.
 
     located_rows : location and fields of each row
     names : names of the columns of labels
 
-    Returns a dictionary: name of the column → its first unit label and the location of this label, as in "'yes' (line 3)".
-    A column without a unit label is left out.
+    Returns a dictionary: name of the column → its first such label and the location, as in "'yes' (line 3)". Columns without
+    such a label are left out.
     """
     unit_labels = {}
     for name in names:
@@ -303,9 +304,11 @@ def _iter_table_rows(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
 def _read_label_rows(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
     """Yield the location and the fields of each row of a table of labels.
 
-    In a table that `youden label` wrote, an id hides the agent and the item of each row. Rows with a label are yielded with the
-    agent and the item in place of the id, and with columns that a user added. Rows without a label are skipped. The rows of
-    other tables are yielded unchanged.
+    The rows of most tables are yielded unchanged. A table that `youden label` wrote is different, because it has an id in
+    place of the agent and the item:
+
+    - In rows with a label, the agent and the item replace the id. Columns that a user added are kept.
+    - Rows without a label are skipped.
 
     Raises: ImportFormatError [labels-empty] if no row of a table of `youden label` has a label; [labels-key] if no file names
         the agent of an id; [labels-value] if a JSON number is not finite; others if the file cannot be read.
@@ -329,9 +332,11 @@ def _get_hidden_id(row: Mapping[str, object]) -> str | None:
 
 
 def _read_finite_rows(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
-    """Yield the location and the fields of each row of a CSV, TSV, JSON or Parquet file, and refuse NaN and Infinity in JSON.
+    """Yield the location and the fields of each row of a table; refuse NaN and Infinity in JSON files.
 
     `read_rows` would replace such a number by None, which counts as a missing label.
+
+    path : CSV, TSV, JSON or Parquet file
 
     Raises: ImportFormatError [labels-value] if a number in a JSON file is NaN or infinite.
     """
@@ -346,13 +351,13 @@ def _read_finite_rows(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
 def _read_agents_and_items(path: Path, ids: Collection[str]) -> dict[str, tuple[str, str]]:
     """Read the agent and the item of each id in a table that `youden label` wrote.
 
-    `youden label` writes the agents and items into a .json file with the name of the table. If this file lacks an id, because the
-    table has another name or rows of several tables, all .json files in the folder are read.
+    They are in a .json file with the name of the table. If this file lacks an id, all .json files in the folder are read.
+    This happens if the table was renamed or joined with others.
 
     path : the table
     ids : ids in the table
 
-    Returns a dictionary: id → (agent, item). It may contain other ids.
+    Returns a dictionary: id → (agent, item). It may have more ids than the table.
 
     Raises: ImportFormatError [labels-key] if an id is in none of the files, or has several meanings.
     """

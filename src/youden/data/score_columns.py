@@ -143,7 +143,7 @@ CONVERSIONS: dict[str, Callable[[Field], bool]] = {
 
 
 def _parse_score(value: Field) -> float:
-    """Convert a score to a number. An error after the score, as in 45.2 ± 1.1, is ignored.
+    """Convert a score to a number; the uncertainty after a score, as in 45.2 ± 1.1, is ignored.
 
     value : a number, or a text such as "0.5", "45.2%" or "yes"
 
@@ -179,12 +179,12 @@ def make_id(value: Field) -> str:
 
 
 def average_by_cell(scores: pd.DataFrame) -> tuple[list[str], list[str], Floats, Positions]:
-    """Average the scores of each cell (a model on an item), because a table may have several scores of the same cell.
+    """Average the scores of each model on each item, because a table may have several scores of the same pair.
 
     scores : table with the columns `model`, `item` and `score`, without NaN
 
-    Returns the ids of the models, the ids of the items, both in the order of the table, and two arrays (n_models, n_items): the
-    mean score of each cell, NaN if it has no score, and its number of scores.
+    Returns the ids of the models and the ids of the items, both in the order of the table, and two arrays (n_models,
+    n_items). The first array has the mean scores, NaN if there is no score. The second has the numbers of scores.
     """
     model, model_ids = scores["model"].factorize()
     item, item_ids = scores["item"].factorize()

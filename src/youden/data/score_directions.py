@@ -45,9 +45,11 @@ def check_direction(table: ScoreColumns, score_columns: Sequence[str]) -> None:
 
 
 def check_direction_of_averages(table: ScoreColumns, values_by_name: Mapping[str, Floats]) -> None:
-    """Check that no average has the name of a loss, such as "Average WER": the scores are then losses, whatever their names.
+    """Check that no average has the name of a loss, such as "Average WER" (word error rate).
 
-    values_by_name : values of columns, models or items by name; NaN if missing
+    Such a name shows that all scores are losses: lower values are better.
+
+    values_by_name : values of each column, model or item by its name; NaN if missing
     """
     averages = [name for name in values_by_name if TOTAL.fullmatch(normalize_name(name))]
     losses = [name for name in averages if _is_loss(name, values_by_name[name])]
@@ -56,7 +58,7 @@ def check_direction_of_averages(table: ScoreColumns, values_by_name: Mapping[str
 
 
 def check_metric_directions(table: ScoreColumns, score_columns: Sequence[str], name_columns: Sequence[str]) -> None:
-    """Check that higher values are better for the metrics that a column such as "metric" names.
+    """Check that higher values are better for the metrics that are named in a column such as "metric".
 
     score_columns : columns of scores
     name_columns : columns that name models and items
@@ -72,11 +74,11 @@ def check_metric_directions(table: ScoreColumns, score_columns: Sequence[str], n
 def check_item_directions(table: ScoreColumns, item_ids: Sequence[str], score: Floats) -> None:
     """Check that no item is a metric for which lower scores are better, such as an error rate.
 
-    The name of the item decides (`_is_loss`). Three kinds of items are accepted:
+    The name of the item decides (`_is_loss`). Three kinds of items are always accepted:
 
-    - The items of a table with more than 100 items, because these are usually tasks and not metrics.
-    - An item whose positive scores are all 1, because it is probably a task that a model passes or fails.
-    - An item without positive scores, because the sign of the loss was probably changed.
+    - items of a table with more than 100 items, which are usually tasks and not metrics;
+    - an item whose positive scores are all 1, which is probably a task that a model passes or fails;
+    - an item without positive scores, because its losses have probably been given a minus sign.
 
     item_ids : ids of the items
     score : float array (n_models, n_items); NaN if missing
@@ -91,7 +93,9 @@ def check_item_directions(table: ScoreColumns, item_ids: Sequence[str], score: F
 
 
 def _refuse_loss(table: ScoreColumns, loss: str, location: str, remedy: str) -> None:
-    """Raise ImportFormatError [scores-direction] for a loss. If the user set the columns of scores, only add a note.
+    """Raise ImportFormatError [scores-direction] because lower values of a metric are better; or only add a note.
+
+    A note is enough if the user set the columns of scores.
 
     loss : name of a column, an average, a metric or an item
     location : where the loss was found, such as "on an item"

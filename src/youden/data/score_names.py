@@ -48,7 +48,8 @@ METRICS = {"metric", "metric_name", "measure", "filter"}
 def find_statistics(names: Sequence[str]) -> set[str]:
     """Find names of averages, totals and other statistics among the names of models or items.
 
-    A name such as "SD" or "min", which may also be that of a model or an item, counts only next to another statistic.
+    Names such as "SD" and "min" are ambiguous, because a model or an item may have them. They count only if
+    the name before or after them may be that of a statistic, too.
 
     >>> sorted(find_statistics(["gpt", "SD", "claude"])), sorted(find_statistics(["gpt", "claude", "mean", "SD"]))
     ([], ['SD', 'mean'])

@@ -32,13 +32,13 @@ def determine_range(source: str, scores: Floats, score_range: tuple[float, float
 
     source : name of the table, for errors
     scores : float array (n_scores,), all scores, without NaN; at least one
-    score_range : the range, as set by the user. Default: the first of 0 to 1, −1 to 1, 0 to 10 and 0 to 100 that contains all
-        scores, or else the range of the scores.
+    score_range : the range, as set by the user; None to infer it
 
-    Returns the lowest and the highest possible score.
+    If the user set no range, it is the first of these that contains all scores: 0 to 1, −1 to 1, 0 to 10, 0 to 100. If none
+    does, it is the range from the lowest to the highest score.
 
-    Raises: ImportFormatError [scores-bounds] if all scores are equal and their range is unknown, if a bound is above 10¹⁰⁰ in
-        magnitude, or if scores are outside of `score_range`.
+    Raises: ImportFormatError [scores-bounds] in three cases: all scores are equal and their range is unknown; a bound is
+        above 10¹⁰⁰ in magnitude; scores are outside of `score_range`.
     """
     lowest, highest = float(scores.min()), float(scores.max())
     if score_range is None:
@@ -60,9 +60,9 @@ def determine_range(source: str, scores: Floats, score_range: tuple[float, float
 def find_aggregates(scores: Floats) -> list[int]:
     """Find columns that contain the mean or the sum of all other columns, such as an average over benchmarks.
 
-    A column is an aggregate if it equals the mean or the sum in all rows. Differences that the rounding of the scores
-    explains are ignored. Only rows without missing scores are compared. No column is returned if there are fewer than
-    three such rows or fewer than three columns. A column with fewer than three different values is not returned either.
+    - The column must agree with the mean or the sum in all rows without missing scores. Differences may come from rounding.
+    - There must be at least three such rows and at least three columns.
+    - The column must have at least three different values.
 
     scores : float array (n_rows, n_columns); NaN if missing
 
@@ -88,13 +88,14 @@ def find_aggregates(scores: Floats) -> list[int]:
 
 
 def find_extremes(scores: Floats, names: Sequence[str]) -> list[int]:
-    """Find columns such as "best" or "min" that contain the highest, or the lowest, score of all other columns in each row.
+    """Find columns such as "best" or "min" that contain the highest or the lowest score of the other columns in each row.
+
+    There must be at least two other columns, and at least three scores in the column.
 
     scores : float array (n_rows, n_columns); NaN if missing
     names : names of the columns. Only columns with a name such as "best" or "min" are examined.
 
-    Returns the positions of these columns, ascending. A column with fewer than three scores is left out, and there must be at
-    least two other columns.
+    Returns the positions of these columns, ascending.
     """
     if len(names) < 3:
         return []
@@ -114,10 +115,13 @@ def find_extremes(scores: Floats, names: Sequence[str]) -> list[int]:
 
 
 def _is_aggregate(scores: Floats, position: int, largest_difference: float) -> bool:
-    """Return whether a column that is close to the mean or sum of all other columns is an aggregate of them.
+    """Return whether a column is the mean or the sum of all other columns.
 
-    The column must have at least three different values, and rounding must explain the differences. In addition, it must be
-    unlikely that the column agrees by chance, as it may in a few rows or with scores of few decimals.
+    Three conditions must hold:
+
+    - The column has at least three different values.
+    - Rounding explains all differences from the mean or sum.
+    - Such a good agreement is unlikely to be a coincidence. It may be one if there are few rows or decimals.
 
     scores : float array (n_rows, n_columns), without missing scores
     position : position of the column
@@ -132,7 +136,7 @@ def _is_aggregate(scores: Floats, position: int, largest_difference: float) -> b
 
 
 def _bound_chance_of_agreement(scores: Floats, tolerance: float) -> float:
-    """Return an upper bound on the probability that any column agrees with the mean or sum of the others by chance.
+    """Return an upper bound on the probability that a column equals the mean or sum of the others by coincidence.
 
     scores : float array (n_rows, n_columns), without missing scores
     tolerance : largest difference that counts as agreement
@@ -163,9 +167,9 @@ def _count_decimals(values: Floats) -> int:
 
 
 def describe_missing_codes(scores: Floats) -> list[str]:
-    """Describe a negative number that may be a code for missing scores, such as −1 among scores from 0 to 1.
+    """Describe a negative number that may stand for missing scores, such as −1 among scores from 0 to 1.
 
-    Scores of −1, 0 and 1 may be losses, ties and wins, so they are not described.
+    Scores of −1, 0 and 1 may mean losses, ties and wins, so they are not described.
 
     scores : float array (n_scores,), all scores, without NaN
 
@@ -181,10 +185,10 @@ def describe_missing_codes(scores: Floats) -> list[str]:
 
 
 def check_not_win_rates(source: str, score: Floats, model_ids: Sequence[str], item_ids: Sequence[str]) -> None:
-    """Check that a table is not a matrix of the win rates of pairs of models.
+    """Check that a table does not contain the win rates of pairs of models.
 
-    Such a matrix has at least three models, and the same names for its rows and columns. For each pair, the rates of both
-    models add up to 1 or 100, up to rounding.
+    Such a table has at least three models, with the same names for its rows and its columns. The two rates of each pair add
+    up to 1 or 100, except for rounding.
 
     source : name of the table, for errors
     score : float array (n_models, n_items); NaN if missing
@@ -208,12 +212,13 @@ def check_not_win_rates(source: str, score: Floats, model_ids: Sequence[str], it
 def check_units(source: str, score: Floats, item_ids: Sequence[str]) -> None:
     """Check that the scores of all items have the same unit: not, for example, fractions on one item and Elo ratings on another.
 
-    A unit has an upper bound: 1 for fractions, 10 for grades and 100 for percentages. The units differ if one item has only
-    scores within a bound (`_find_items_within_bound`), and another item has scores that are too large for it
-    (`_find_items_above_bound`).
+    The upper bound of a unit is 1 for fractions, 10 for grades and 100 for percentages. The units differ if, for one of these
+    bounds,
 
-    The bounds 1 and 10 are checked only in tables of at most 100 items. In larger tables, the items are usually tasks with
-    scores of one unit, and not metrics.
+    - one item has only scores within the bound (`_find_items_within_bound`), and
+    - another item has scores that are too large for it (`_find_items_above_bound`).
+
+    With more than 100 items, only the bound 100 is checked. Such items are usually tasks with scores of one unit.
 
     source : name of the table, for errors
     score : float array (n_models, n_items); NaN if missing. Each item has at least one.
@@ -237,10 +242,10 @@ def check_units(source: str, score: Floats, item_ids: Sequence[str]) -> None:
 
 
 def _find_items_within_bound(score: Floats, bound: int) -> Positions:
-    """Find the items whose scores may have a unit with a given upper bound, such as fractions, which are at most 1.
+    """Find the items whose scores may be fractions, grades or percentages, depending on the upper bound.
 
-    No score of such an item exceeds the bound. For the bounds 1 and 10, at least one score must have decimals, because
-    whole numbers may be counts, which have no upper bound.
+    No score of such an item exceeds the bound. For the bounds 1 and 10, at least one score must have decimals. Otherwise, the
+    scores may be counts, which have no upper bound.
 
     score : float array (n_models, n_items); NaN if missing
     bound : 1 for fractions, 10 for grades or 100 for percentages
@@ -255,15 +260,16 @@ def _find_items_within_bound(score: Floats, bound: int) -> Positions:
 
 
 def _find_items_above_bound(score: Floats, bound: int) -> Positions:
-    """Find the items whose scores are too large for a unit with a given upper bound.
+    """Find the items whose scores are too large to be fractions, grades or percentages, depending on the upper bound.
 
-    Scores are too large if one of these conditions holds, here with an example for the bound 1:
+    Scores are too large in these cases, here with examples for the bound 1:
 
     - All scores exceed the bound: 2.5 and 3.
     - At least one score exceeds ten times the bound: 0.5 and 12.
-    - The scores are 0 or exceed three times the bound, and not all are 0: 0, 4.2 and 6. Scores of 0 occur in each unit. For
-      the bound 1, scores of 1 may also occur, because 1 is the lowest grade of many scales. (`_find_lowest_nonzero` explains
-      an exception for tables of points.)
+    - All scores except 0 exceed three times the bound: 0, 4.2 and 6.
+
+    In the third case, scores of 1 are accepted, too, if the bound is 1, because 1 is the lowest grade of many scales. An
+    exception for tables of points is explained in `_find_lowest_nonzero`.
 
     score : float array (n_models, n_items); NaN if missing
     bound : 1 for fractions, 10 for grades or 100 for percentages
@@ -284,13 +290,13 @@ def _format_range(scores: Floats, name: str) -> str:
 
 
 def _find_lowest_nonzero(score: Floats, *, excludes_ones: bool) -> Floats:
-    """Return the lowest score of each item without scores of 0; infinite if an item has no other score.
+    """Return the lowest score of each item, without scores of 0; infinite if an item has no other score.
 
-    If `excludes_ones` is True, scores of 1 are left out, too. No score is left out if all scores of the table are multiples of
-    0.5. They are then points, and 0 and 1 are points like all others.
+    If all scores of the table are multiples of 0.5, they are points. Then 0 and 1 are points like all others, and no score is
+    left out.
 
     score : float array (n_models, n_items); NaN if missing
-    excludes_ones : whether scores of 1 are left out, because 1 is the lowest grade of many scales
+    excludes_ones : whether scores of 1 are left out as well, because 1 is the lowest grade of many scales
 
     Returns a float array (n_items,).
     """
@@ -307,14 +313,14 @@ def _find_lowest_nonzero(score: Floats, *, excludes_ones: bool) -> Floats:
 def check_model_units(source: str, score: Floats, model_ids: Sequence[str]) -> str | None:
     """Check that no model has fractions from 0 to 1 while other models have percentages or other large scores.
 
-    A model has large scores if one exceeds 10, and none is between 0 and 1. A model whose scores are from 0 to 1 may still have
-    the same unit, if it is weak. The units certainly differ under the conditions of `_mark_models_with_other_unit`.
+    A model has large scores if one exceeds 10, and none is between 0 and 1. Scores from 0 to 1 may still have the same unit,
+    if the model is weak. `_mark_models_with_other_unit` states when the units certainly differ.
 
     source : name of the table, for errors
     score : float array (n_models, n_items); NaN if missing. Each model has at least one.
     model_ids : ids of the models
 
-    Returns a note for the user if the units may differ; None if no model has scores from 0 to 1, or none has large scores.
+    Returns a note for the user if the units may differ; None if one of the two kinds of models is missing.
 
     Raises: ImportFormatError [scores-scale] if the units certainly differ.
     """
@@ -339,13 +345,13 @@ def check_model_units(source: str, score: Floats, model_ids: Sequence[str]) -> s
 
 
 def _mark_models_with_other_unit(small_scores: Floats, large_scores: Floats, *, scale: float) -> Bools:
-    """Mark the models with scores from 0 to 1 that certainly have a different unit from the models with large scores.
+    """Mark the models with scores from 0 to 1 whose unit certainly differs from that of the models with large scores.
 
-    All models are marked if the large scores are only 0 and 100, because these are percentages. Otherwise, a model is marked on
-    two conditions:
+    If the large scores are only 0 and 100, they are percentages, and all models are marked. Otherwise, a model is marked if
+    two conditions hold:
 
     - Its scores have more decimals than the large scores, or more than six.
-    - The ranking depends on the unit: converted to the scale of the large scores, its mean exceeds that of a model with large
+    - The unit changes its rank: if its scores were fractions of `scale`, its mean would exceed that of a model with large
       scores.
 
     small_scores : float array (n_small_models, n_items), scores from 0 to 1, at least one above 0 per model; NaN if missing

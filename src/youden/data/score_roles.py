@@ -101,8 +101,8 @@ class ScoreColumns:
     def choose_model_columns(self) -> list[str]:
         """Choose the columns that contain the names of the models.
 
-        Columns that the user set are chosen. If there are none, the column of texts with the best name, such as "model", is
-        chosen. The result is empty if there is no such column, either.
+        The columns that the user set are chosen. Otherwise, it is the column of texts with the best name, such as "model".
+        The result is empty if there is no such column.
 
         Raises: ImportFormatError [scores-columns] if several columns have equally good names.
         """
@@ -119,10 +119,10 @@ class ScoreColumns:
         return best
 
     def choose_item_columns(self, model_columns: Sequence[str]) -> list[str]:
-        """Choose the columns that together name the items, as set by the user or by their names and values.
+        """Choose the columns that together name the items: those that the user set, or others by their names and values.
 
-        In a table without a column of models, each row is an item, and one column is sufficient to name it. Columns that number
-        the rows are chosen only if there are no others.
+        If no column names the models, each row is an item, and one column is sufficient to name it. Row numbers are used only
+        if there is no other column.
 
         model_columns : columns with the names of the models; empty if there are none
         """
@@ -187,9 +187,10 @@ class ScoreColumns:
     def list_score_candidates(self, model_columns: Sequence[str], item_columns: Sequence[str]) -> list[str]:
         """List the columns that may contain scores.
 
-        Numbers that are not scores, such as ranks, averages and prices, are left out. In a wide table, a column is also left
-        out if it equals the mean or the sum of the other columns. If exactly one column of a long table has a usual name, such
-        as "score", and no missing value, the list contains only this column.
+        - Ranks, averages, prices and other numbers that are not scores are left out.
+        - In a table with one column per model or item, the mean or the sum of the other columns is left out, too.
+        - In a table with one row per model and item, a usual name such as "score" decides. If exactly one column has such a
+          name and no missing value, only this column is listed.
 
         model_columns, item_columns : columns that name the model, or the item, of each row; a long table has both
         """
@@ -228,11 +229,12 @@ class ScoreColumns:
         return [name for position, name in enumerate(names) if position not in aggregates]
 
     def check_wide_scores(self, score_columns: Sequence[str], *, has_models: bool) -> None:
-        """Check that a wide table has at least two columns of scores, which are named after models or items.
+        """Check that a table has at least two columns of scores, each named after a model or an item.
 
-        A column with a general name, such as "score", is not named after a model or an item. The table is then probably long,
-        with a column of models or items that was not recognized. The same is likely if the rows are models, and there is
-        only one column of scores. If the rows are items, a single column contains the scores of a single model.
+        - A general name, such as "score", suggests that the table has one row per model and item, but no recognized column
+          for one of them.
+        - If the rows are models, a single column of scores suggests the same.
+        - If the rows are items, a single column contains the scores of a single model, which is too few.
 
         score_columns : columns that may hold scores
         has_models : whether the rows are models; otherwise they are items
@@ -278,11 +280,13 @@ class ScoreColumns:
         return counts_rows and self.n_rows >= min_rows
 
     def resembles_scores(self, name: str, score_columns: Sequence[str]) -> bool:
-        """Return whether a column with a name such as "date" or "id" has values like those of other columns of scores.
+        """Return whether a column with a name such as "date" or "id" has the scores of a model of this name.
 
-        Such a column has the scores of a model of this name. Numbers with decimals resemble scores if their median is in the
-        range of the scores. Whole numbers resemble scores if all scores are whole numbers with the same lowest and highest
-        value, unless the name is that of repeat numbers, such as "trial".
+        Its values are compared with the other scores:
+
+        - Numbers with decimals resemble scores if their median is in the range of the scores.
+        - Whole numbers resemble scores if all scores are whole numbers with the same lowest and highest value. They do not if
+          the column is named like the number of a repeat, such as "trial".
 
         score_columns : other columns, which have scores; may be empty
         """
@@ -305,10 +309,10 @@ class ScoreColumns:
         return [name for name in other_columns if normalize_name(name) in METRICS]
 
     def check_single_metric(self, score_columns: Sequence[str], name_columns: Sequence[str]) -> None:
-        """Check that all scores of a long table have the same metric, so that their mean is meaningful.
+        """Check that all scores of a table have the same metric, so that their mean is meaningful.
 
-        A column with a name such as "metric" states the metric of each row. It may have several values only if it is a part of
-        the names of models or items, as by the option `--column item=task+metric`.
+        A column with a name such as "metric" states the metric of each row. It must have a single value, unless it is a part
+        of the names of models or items. The option `--column item=task+metric` makes it such a part.
 
         score_columns : columns of scores
         name_columns : columns that together name models and items; the column of models is the first
@@ -361,10 +365,10 @@ class ScoreColumns:
                 raise import_error(self.source, f"{problem} {remedy}", slug="scores-columns")
 
     def make_unnamed_rows_error(self) -> ImportFormatError:
-        """Make the error [scores-columns] for a table without a column that contains the names of models or of items.
+        """Make the error [scores-columns] for a table in which no column contains the names of models or of items.
 
-        The remedy proposes the first column of texts for these names. If there is none, it proposes a column of numbers with
-        a name such as "model", or else a new column.
+        As a remedy, the error proposes the first column of texts for these names. Without such a column, it proposes a column
+        of numbers with a name such as "model", or else a new column.
         """
         text_columns = [name for name in self.list_unassigned_columns() if name not in self.numeric]
         model_columns = [name for name in self.columns if is_model_name(name)]

@@ -108,11 +108,11 @@ def _move_index_into_columns(frame: pd.DataFrame) -> pd.DataFrame:
 def read_score_rows(paths: Sequence[Path], notes: list[str]) -> LocatedFrame:
     """Read the rows of scores from files, which are results of a benchmark or other tables.
 
-    If each path is or contains a result of one known benchmark, such as MTEB, only the results of this benchmark are read.
-    Otherwise, all tables are read.
+    If all paths have results of one known benchmark, such as MTEB, only these results are read. Otherwise, all tables are
+    read.
 
-    paths : files and folders. If there are several, a table without a column of models gets a column `model` with the name of
-        the table. If two files have the same name, the name of the folder is added.
+    paths : files and folders. If there are several paths, a table without a column of models gets a column `model` with its
+        name. For files of the same name, the name of the folder is added.
     notes : receives what was assumed
 
     Returns the rows of all tables. A cell is a text in a plain CSV or TSV file, and otherwise has the type of its file.

@@ -173,8 +173,10 @@ def _parse_range(score_range: Any) -> tuple[float, float]:
 def _read_table(table: ScoreColumns, score_range: tuple[float, float] | None) -> ScoreTable:
     """Read the scores of each model on each item from the chosen columns of a table.
 
-    A table with columns of models and of items is long: it has one row per model and item. A table with only one of
-    them is wide, and its columns of scores are the items or the models.
+    The table has one of these layouts:
+
+    - Long: columns name both the model and the item, and each row has one score.
+    - Wide: columns name only the models or only the items. The columns of scores are the items or the models.
 
     score_range : lowest and highest possible score; None if the user did not set them
 
@@ -208,11 +210,13 @@ def _read_table(table: ScoreColumns, score_range: tuple[float, float] | None) ->
 def _collect_scores(
     table: ScoreColumns, model_columns: list[str], item_columns: list[str], score_columns: list[str]
 ) -> pd.DataFrame:
-    """List the scores of a table, and add a note on how the table was read.
+    """List the scores of a table, one per row, and add a note on how the table was read.
 
-    model_columns, item_columns : columns that together name the model, or the item, of a row; a long table has both. In a wide
-        table, each column of scores is named after its item, or after its model if the rows are items.
-    score_columns : columns of scores; the score of a row of a long table is the first that is not blank
+    A long table has columns that name the model and the item of each row. A wide table has only one of these, and the other
+    is the name of each column of scores.
+
+    model_columns, item_columns : columns that together name the model, or the item, of a row; empty if there are none
+    score_columns : columns of scores; in a long table, the first score of a row that is not blank is used
 
     Returns a table with one row per score, and the columns `model`, `item` and `score`; the score is NaN if it is missing.
     """
@@ -249,12 +253,12 @@ def _average_cells(
     *,
     columns: Sequence[str],
 ) -> ScoreTable:
-    """Average the scores of each cell (model and item), and check names, size, units, directions and range.
+    """Average the scores of each model on each item, and check names, size, units, directions and range.
 
-    Models and items with a name such as "average" or "total" are left out, unless the user chose a column of this name.
+    Models and items with a name such as "average" are left out, unless the user chose their columns.
 
     scores : result of `_collect_scores`
-    score_range : lowest and highest possible score; if None, they are inferred
+    score_range : lowest and highest possible score; None to infer it
     columns : columns of the scores
 
     Raises: ImportFormatError [scores-size] if there are fewer than two models or items; [scores-id] if a name is blank
@@ -328,7 +332,7 @@ def _remove_totals(table: ScoreColumns, scores: pd.DataFrame) -> pd.DataFrame:
 
 
 def _find_summaries(scores: pd.DataFrame) -> set[str]:
-    """Find models and items whose scores summarize those of all other models or items, such as a mean or a maximum.
+    """Find models and items whose scores are a mean, a maximum or another summary of all others.
 
     scores : table with the columns `model`, `item` and `score`, without NaN
 

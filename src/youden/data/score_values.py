@@ -60,10 +60,10 @@ def note_conversions(table: ScoreColumns, names: Sequence[str]) -> None:
 
 
 def check_words_fit_scores(table: ScoreColumns, score_columns: Sequence[str], *, highest: float) -> None:
-    """Check that no score exceeds 1 if columns contain words such as yes and no, which are read as 1 and 0.
+    """Check that words and numbers in columns of scores have the same unit. The words yes and no are read as 1 and 0.
 
-    For example, a column with "yes" and 80 is an error, because the number seems to be a percentage. A column with "fail"
-    and 80 is accepted, because "fail" is read as 0, which is the same score in both units.
+    For example, "yes" next to 80 is an error, because 80 seems to be a percentage. However, "fail" next to 80 is accepted,
+    because 0 means the same in both units.
 
     score_columns : columns of scores
     highest : highest possible score, if the user set it, or else the highest score
@@ -85,10 +85,10 @@ def check_words_fit_scores(table: ScoreColumns, score_columns: Sequence[str], *,
 def check_percent_signs_of_columns(
     table: ScoreColumns, score_columns: Sequence[str], *, highest: float, score_range: tuple[float, float] | None
 ) -> None:
-    """Check that the columns of scores have the same unit: percentages with a percent sign, or other numbers.
+    """Check that all scores have the same unit: percentages with a percent sign, or other numbers.
 
-    Percentages with a sign have been divided by 100, so they are usually at most 1. A score or an upper end of the range
-    that exceeds 1 probably has a different unit, such as percent without a sign. There are two errors:
+    Percentages with a sign have been divided by 100, so they are usually at most 1. A larger number probably has a different
+    unit, such as percent without a sign. There are two errors:
 
     - Only some columns have percent signs, and a score or the upper end of the range exceeds 1.
     - All columns have percent signs, and only the upper end of the range exceeds 1.

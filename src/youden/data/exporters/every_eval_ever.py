@@ -109,7 +109,7 @@ def _to_evaluation(run: _Run, row: RankingRow) -> dict[str, Json]:
     """Return the content of the JSON file of one agent, in the layout of the Every Eval Ever schema.
 
     run : the run to export, with its pool and the facts about its calls
-    row : the agent's row in the plain ranking; it also contains the agent's rows in the alternative rankings
+    row : the agent's row in the main ranking, with its rows in the alternative rankings
     """
     collection = _get_collection_name(run)
     model = _make_model_id(row.agent)
@@ -174,13 +174,14 @@ def _to_score_details(run: _Run, name: str, row: RankingRow) -> dict[str, Json]:
     name : name of the ranking: "plain", or an alternative ranking such as "robust"
     row : the agent's row in this ranking
 
-    Returns up to three keys. `score` is the ability, and `uncertainty` its standard error and interval, if there are any.
-    `details` has the other columns of the row, for which the schema has no keys, and three values that are equal for all
-    agents:
+    Returns up to three keys:
 
-    - `n_agents`: the number of agents
-    - `interval_speaks_of`: which items the confidence intervals describe, such as "items-like-these" for similar items
-    - `heads_the_ranking`: whether the run reports this ranking first
+    - `score`: the ability
+    - `uncertainty`: its standard error and its interval, if there are any
+    - `details`: columns for which the schema has no key, and three values that are equal for all agents
+
+    These three values are `n_agents` (the number of agents), `interval_speaks_of` (which items the intervals describe) and
+    `heads_the_ranking` (whether the run reports this ranking first).
     """
     facts = run.facts
     details: dict[str, Json] = {key: value for key, value in fields_of(row).items() if key not in _FIELDS_OF_SCHEMA}
@@ -199,10 +200,9 @@ def _describe_uncertainty(row: RankingRow, facts: RunFacts) -> dict[str, Json]:
     """Convert the uncertainty of an ability to the object `uncertainty` of the schema of Every Eval Ever.
 
     row : row of a ranking, with the ability of one agent
-    facts : facts on the run, with the method and the confidence level of its intervals
+    facts : facts about the run, with the method and the confidence level of its intervals
 
-    Returns the standard error and the confidence interval. Each is included only if the ability has it. The result is empty if
-    the ability has neither.
+    Returns the standard error and the confidence interval, each only if the ability has it.
     """
     uncertainty: dict[str, Json] = {}
     if row.std_error is not None:
@@ -243,7 +243,9 @@ def _describe_metric(run: _Run, name: str, *, metric_id: str) -> dict[str, Json]
 
 
 def _describe_judge(signature_parts: Mapping[str, Json]) -> dict[str, Json] | None:
-    """Describe the judge of a run, or all judges of a jury, as an object `llm_scoring` of the schema of Every Eval Ever.
+    """Describe the judge of a run as an object `llm_scoring` of the schema of Every Eval Ever.
+
+    A jury is described by all its judges.
 
     signature_parts : all inputs that determine the results of a run, by name, as in signature.json; `judge_detail` contains
         the settings of the judge

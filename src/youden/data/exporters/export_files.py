@@ -66,12 +66,12 @@ def create_export_folder(out: Path) -> Iterator[Path]:
 
 
 def check_output_files(files: Sequence[Path], options: ExportOptions) -> None:
-    """Check that an export may write files: no file exists yet, or the user has allowed replacement.
+    """Check that an export may write its files: each file is new, or the user has allowed replacement.
 
     files : files to write
-    options : options of the export. If `overwrite` is true, existing files may be replaced.
+    options : options of the export; if `overwrite` is true, existing files may be replaced
 
-    Raises: ConfigError [export-exists] if a path is that of a folder, or if a file exists and may not be replaced.
+    Raises: ConfigError [export-exists] if a path is a folder, or if a file exists and may not be replaced.
     """
     existing = [file for file in files if file.exists()]
     for file in existing:
@@ -85,15 +85,13 @@ def check_output_files(files: Sequence[Path], options: ExportOptions) -> None:
 
 
 def require_run_with_rates(source: Pool | RunFolder, export_format: str) -> RunFolder:
-    """Check that the source of an export is a run whose judge has true- and false-positive rates, and return it.
+    """Check that an export gets a run with a ranking by true- and false-positive rates, and return the run.
 
     source : source of the export
     export_format : name of the export format, for the message
 
-    Returns the source.
-
     Raises: ConfigError [export-source] if the source is a pool, which has no ranking; RunFolderError [run-preference] if the
-        judge was asked which response is better. Such a run has no rates.
+        judge was asked which response is better, because such a run has no rates.
     """
     if not isinstance(source, RunFolder):
         raise ConfigError(

@@ -115,10 +115,10 @@ def _write_pool_dataset(pool: Pool, folder: Path) -> dict[str, int]:
 
 
 def _describe_pool(pool: Pool) -> list[str]:
-    """Return the paragraphs of the dataset card of a pool, as Markdown.
+    """Return the text of the dataset card of a pool as paragraphs of Markdown.
 
-    The paragraphs state the size and the digest of the pool, its files, how to read them, and that the dataset has no licence.
-    A table lists the agents with their groups, but at most `_MAX_LISTED_AGENTS`.
+    The card states the size of the pool, its digest (hash) and its files, how to read them, and that there is no licence. A
+    table lists at most `_MAX_LISTED_AGENTS` agents with their groups.
     """
     response_columns = "agent, item, text"
     if pool.repeat_texts is not None:
@@ -238,10 +238,11 @@ def _format_remainder(n_agents: int) -> list[str]:
 
 
 def _redirect_paths_to_folder(config: RunConfig, folder: Path) -> RunConfig:
-    """Return a copy of a config in which all paths lead to files directly in `folder`, as after a copy of these files.
+    """Return a copy of a config for a folder to which all files of the config have been copied.
 
-    Pools that are shipped with youden keep their paths. Paths in the keys of a judge become plain file names, which are
-    relative to the config in `folder`. The copy has no store and no unfinished extension.
+    - All paths lead to files directly in `folder`. Paths in the keys of a judge become file names, relative to `folder`.
+    - Pools that are shipped with youden keep their paths.
+    - The copy has no answer store and no unfinished extension.
     """
     changes: dict[str, object] = {"out": str(folder), "store": None, "unfinished": None}
     if not config.pool.startswith("datasets/"):

@@ -98,9 +98,12 @@ def read_run_tables(folder: RunFolder) -> dict[str, pa.Table]:
 
     folder : the run
 
-    Returns the tables by name: `ranking`, `items` and `trials`, each only if the run has it. `trials` contains the verdicts, the
-    judge's answers to single trials. For an imported run without verdicts, `trials` contains the rates (TPR and FPR) of each
-    pair of agents on each item.
+    Returns up to three tables by name:
+
+    - `ranking`: the ranking of the agents
+    - `items`: the items
+    - `trials`: the judge's answer to each trial; without such answers, the rates (TPR and FPR) of each pair of agents on each
+      item
 
     Raises: RunFolderError [run-empty] if the run has none of these tables.
     """

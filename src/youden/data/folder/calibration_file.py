@@ -115,10 +115,13 @@ def read_calibrations(runs: Path) -> list[CalibrationRecord]:
 
 
 def add_calibration(runs: Path, record: CalibrationRecord) -> CalibrationRecord:
-    """Add a calibration to the file of a folder of runs, unless it has a more precise one of the same judge and pool.
+    """Add a calibration to the file of a folder of runs, unless the file has a more precise one of the same judge and pool.
 
-    A calibration that knows Youden's J is more precise than one that does not. Otherwise, the one with more calls is more
-    precise. Of two equally precise ones, the later is stored.
+    A calibration estimates the error rates of a judge. Precision is compared by these rules:
+
+    1. A calibration with a value of Youden's J is more precise than one without.
+    2. Otherwise, the one with more calls is more precise.
+    3. If both are equally precise, the later one is stored.
 
     Parameters
     ----------

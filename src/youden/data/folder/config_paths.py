@@ -96,10 +96,12 @@ def _resolve_prompt_path(judge: dict[str, object], folder: Path) -> dict[str, ob
 def _is_user_path(key: str, value: object, *, folder: Path) -> bool:
     """Return whether the value of a config key is the path of a file or folder of the user.
 
-    Only the keys `pool`, `judge`, `store`, `out` and `trials_from` can have such a path. These values are not paths of the user:
+    Only the keys `pool`, `judge`, `store`, `out` and `trials_from` can have such a path. These values are not paths of the
+    user:
 
-    - the name of a judge, and the URL of a store;
-    - the path of a pool or judge that is shipped with youden, unless the user has a file of this path.
+    - the name of a judge;
+    - the URL of an answer store;
+    - the path of a shipped pool or judge, unless the user has a file of the same path.
 
     folder : folder to which the value is relative
     """

@@ -127,11 +127,12 @@ def write_scores(path: Path, scores: Scores) -> None:
 
 
 def _iter_score_fields(scores: Scores) -> Iterator[list[str]]:
-    """Yield the scores of each agent as the fields of a row of a CSV file, in the order of the agents.
+    """Yield the scores of each agent as the fields of one row of a CSV file.
 
-    scores : scores of cells; a cell is an agent and an item, and some cells may be unobserved
+    scores : scores of agents on items, some of which may be missing
 
-    Yields a list with one text per item: the score, or an empty text if the cell is unobserved.
+    Yields one list per agent, in the order of the agents. It has one text per item: the score, or an empty text if it is
+    missing.
     """
     cells, values, _ = scores.cells
     order = cells.by_agent
@@ -157,15 +158,16 @@ def _quote_field(text: str) -> str:
 
 
 def read_scores(path: Path, *, kind: ScoreKind, role: ScoreRole) -> Scores:
-    """Read scores from a CSV file with a column `agent` and a column per item; an empty cell is NaN.
+    """Read scores from a CSV file with a column `agent` and a column per item; an empty cell becomes NaN.
 
-    The file does not contain the number of trials of a cell (an agent on an item). The `weight` is therefore 1 for each
-    observed cell and 0 for the other cells.
+    The file does not contain the number of trials behind a score. The `weight` is therefore 1 for each score, and 0 for an
+    empty cell.
 
-    Raises: RunFolderError if the file is missing or damaged.
-
+    path : the file
     kind : kind of the scores, which the file does not contain
     role : whether the scores are for training or held out, which the file does not contain
+
+    Raises: RunFolderError if the file is missing or damaged.
     """
     header, *rows = _read_rows(path)
     if header[:1] != ["agent"]:
@@ -251,12 +253,12 @@ def write_quality(path: Path, rows: Sequence[QualityRow]) -> None:
 def write_curl(path: Path, curves: Sequence[CurlCurve]) -> None:
     """Write the distributions of curl to a CSV file, with one row per point of a curve.
 
-    Curl measures how far four scores, of two agents on two items (a rectangle), deviate from the additive model. In this model,
-    a score is the sum of an ability and a term of the item. A point of a curve is a value of curl, and the fraction of
-    rectangles with at most this curl.
+    Curl measures how far scores deviate from an additive model, in which a score is an ability plus a term of the item. It is
+    computed from the four scores of two agents on two items. Each point of a curve has a value of curl, and the fraction of
+    these fours with at most this curl.
 
-    curves : one curve per link function, such as the logit, which transforms the scores before the curl is computed. Each has
-        the standard deviation of the transformed scores (`sd`).
+    path : the file
+    curves : one curve per link function, such as the logit, which transforms the scores before the curl is computed
     """
     rows: list[list[Field]] = []
     for curve in curves:
@@ -269,7 +271,7 @@ def write_curl(path: Path, curves: Sequence[CurlCurve]) -> None:
 def read_curl(path: Path) -> tuple[CurlCurve, ...]:
     """Read the distributions of curl that `write_curl` wrote: one curve per link function, in the order of the file.
 
-    Curl is the deviation of scores from the additive model.
+    Curl measures how far scores deviate from an additive model of agents and items.
 
     Raises: RunFolderError if the file is missing or damaged.
     """
@@ -308,16 +310,16 @@ def _find_alternatives(header: Iterable[str]) -> tuple[AlternativeRanking, ...]:
 
 
 def _to_ranking_row(record: Mapping[str, Any], alternative_rankings: Sequence[AlternativeRanking]) -> RankingRow:
-    """Convert a record of ranking.csv to the row of its agent in the plain ranking and in the alternative rankings.
+    """Convert a record of ranking.csv to the row of its agent in the main ranking and in the alternative rankings.
 
-    An alternative ranking scores agents by a different rule. For example, the trusted ranking uses only comparisons with a
-    trusted panel. It may leave out some agents. The names of its columns begin with its own name, as in `trusted_ability`.
+    An alternative ranking uses a different rule. For example, the trusted ranking uses only comparisons with a trusted panel.
+    The names of its columns begin with its own name, as in `trusted_ability`.
 
     record : value of each column of ranking.csv, None if the field is empty
     alternative_rankings : names of the alternative rankings in ranking.csv, such as "robust"
 
-    Returns the row of the plain ranking. Its field `alternative_rankings` has the row of each other ranking that includes the
-    agent.
+    Returns the row of the main ranking. Its field `alternative_rankings` has the rows of the alternative rankings that
+    include the agent.
     """
     plain_fields: dict[str, Any] = {column.name: record.get(column.name) for column in columns_of(RankingRow)}
     plain_row = RankingRow(**plain_fields)

@@ -57,9 +57,9 @@ def read_run_pools(config: RunConfig) -> list[Pool]:
 def _restore_initial_pool(config: RunConfig, pool: Pool) -> Pool:
     """Return the pool with which a run began, without agents and items that were added to its files later.
 
-    The config of the run records the digest of the initial pool. In the file pool.json of the run, the initial agents and items
-    come first, but their numbers are not recorded. Therefore, all possible numbers are tried until the digest is the recorded
-    one.
+    The config of the run records the digest (hash) of the initial pool, but not its numbers of agents and items. The file
+    pool.json lists the initial agents and items first. Therefore, all possible numbers are tried until the digest is the
+    recorded one.
 
     pool : pool that the files contain now; it is returned unchanged if no part of it has the recorded digest
     """
@@ -83,11 +83,11 @@ def _restore_initial_pool(config: RunConfig, pool: Pool) -> Pool:
 def _list_initial_sizes(config: RunConfig, n_agents: int, n_items: int) -> list[tuple[int, int]]:
     """List the numbers of agents and items that the pool of a run may have had before its extensions.
 
-    If extensions have added agents, all smaller numbers of agents are possible, and likewise for items.
+    If extensions have added agents, any smaller number of agents is possible. The same is true of items.
 
     n_agents, n_items : numbers after the extensions
 
-    Returns pairs of a number of agents and a number of items, the largest first.
+    Returns pairs (number of agents, number of items), the largest first.
     """
     sizes = [(n_agents, n_items)]
     if any(step.agents is not None for step in config.extensions):
@@ -98,7 +98,7 @@ def _list_initial_sizes(config: RunConfig, n_agents: int, n_items: int) -> list[
 
 
 def find_subpool(pool: Pool, agents: Sequence[str], items: Sequence[str], *, digest: str) -> Pool | None:
-    """Find the part of a pool that has a given digest.
+    """Find the part of a pool that has a given digest (hash).
 
     Parameters
     ----------
@@ -144,7 +144,12 @@ def _drop_empty_repeats(texts_by_repeat: Sequence[Objects]) -> list[Objects]:
 
 
 def _add_agents(pool: Pool, new_pool: Pool) -> Pool:
-    """Add the new agents of another pool to a pool, with their responses to the items of the first pool, and return the result.
+    """Return a pool with the new agents of another pool added.
+
+    The new agents bring their responses to the items of the first pool. Other items of the second pool are ignored.
+
+    pool : pool to extend
+    new_pool : pool with new agents
 
     Raises: PoolError [join-none] if no agent is new; [join-conflict] if a prompt or a response differs between the pools;
         [join-gaps] if a new agent has no response to an item to which all agents of the first pool responded.
@@ -165,11 +170,15 @@ def _add_agents(pool: Pool, new_pool: Pool) -> Pool:
 
 
 def _add_items(pool: Pool, new_pool: Pool) -> Pool:
-    """Add the new items of another pool to a pool, with the responses of the first pool's agents to them, and return the result.
+    """Return a pool with the new items of another pool added.
+
+    The new items bring the responses of the first pool's agents. Other agents of the second pool are ignored.
+
+    pool : pool to extend
+    new_pool : pool with new items
 
     Raises: PoolError [join-none] if no item is new; [join-conflict] if a prompt or a response differs between the pools;
-        [join-gaps] if the first pool is complete, but an agent has no response to a new item. If responses are missing from
-        the first pool, they may be missing for new items, too.
+        [join-gaps] if the first pool has no missing responses, but an agent has no response to a new item.
     """
     new_items = _list_new_members(pool.items, new_pool.items)
     if not new_items:
@@ -221,14 +230,15 @@ def describe_addition(pool: Pool, new_pool: Pool, joined: Pool) -> list[str]:
 
 
 def _describe_ids(kind: str, members: Sequence[M], new_members: Sequence[M], joined_members: Sequence[M]) -> list[str]:
-    """List notes about the ids of the agents, or of the items, of a pool by which a run was extended.
+    """List notes about ids after a pool has been added to the pool of a run.
 
     kind : "agent" or "item"
-    members, new_members, joined_members : agents or items of the run before the extension, of the added pool, and of the run
-        after the extension
+    members : agents or items of the run before the addition
+    new_members : agents or items of the added pool
+    joined_members : agents or items of the run after the addition
 
-    Returns at most two clauses. The first lists ids of the added pool that the run lacks after the extension. The second lists
-    ids that differ so little that one may be misspelt, unless the run had the same list before the extension.
+    Returns at most two clauses. The first lists ids of the added pool that were left out. The second lists ids that are so
+    similar that one may be misspelt. It is left out if the run had the same similar ids before.
     """
     notes = []
     left_out = [member.id for member in _list_new_members(joined_members, new_members)]
@@ -246,15 +256,15 @@ def _describe_ids(kind: str, members: Sequence[M], new_members: Sequence[M], joi
 
 
 def join_repeats(pool: Pool, new_pool: Pool) -> Pool:
-    """Add the responses of another pool that a pool does not have yet, as repeats.
+    """Add further responses from another pool to a pool, as repeats.
 
-    Responses are added only to cells (pairs of an agent and an item) that have a response. New agents and items are ignored. If
-    a cell has the same text once in `pool` and three times in `new_pool`, two are added.
+    Repeats are several responses of an agent to an item. Responses are added only if the agent already has a response to the
+    item. New agents and items are ignored. If a text occurs once in `pool` and three times in `new_pool`, two are added.
 
     pool : pool to extend
     new_pool : pool with further responses of the same agents
 
-    Returns a new pool with the same agents and items, in which each cell has its old responses and then the new ones.
+    Returns a new pool with the same agents and items, in which the new responses follow the old ones.
 
     Raises: PoolError [join-none] if no response is new; [join-conflict] if an item has different prompts.
     """
@@ -403,8 +413,8 @@ def _merge_members(members: Sequence[M], new_members: Sequence[M], *, keep: bool
 
     members : agents or items of the old pool
     new_members : agents or items of the new pool
-    keep : whether the entry of the old pool (True) or of the new pool (False) is used if both pools have an id. An entry has
-        the group of an agent or the prompt of an item, and metadata.
+    keep : which pool decides if both have an id: the old one (True) or the new one (False). It decides about the group or
+        prompt, and the metadata.
 
     Returns the old members in their order, then the members that only the new pool has.
     """
@@ -424,10 +434,11 @@ def _list_removed(members: Sequence[M], new_members: Sequence[M]) -> list[str]:
 def _merge_responses(old_responses: list[str], new_responses: list[str], *, keep: bool) -> tuple[list[str], bool]:
     """Merge the responses of an agent to an item in an old and a new pool.
 
-    - If the new pool has no further response, the old responses stay.
-    - If the new pool has all old responses and further ones, these are added to the old responses.
-    - Otherwise, the responses have changed: the new pool has further responses, and lacks an old one. The first response of an
-      agent to an item is a change, too.
+    The first of these rules that applies decides:
+
+    1. The new pool adds no response: the old responses stay.
+    2. The new pool has all old responses and more: those are added. There must be at least one old response.
+    3. Otherwise, the responses have changed, and `keep` decides.
 
     keep : which responses are returned if they have changed: the old ones (True) or the new ones (False)
 
@@ -452,12 +463,13 @@ def _get_responses(texts_by_repeat: Sequence[Objects], cell: Any) -> list[str]:
 
 
 def _stack_by_repeat(responses: Mapping[tuple[int, int], Sequence[str]], shape: tuple[int, ...]) -> list[Objects]:
-    """Arrange the responses of cells by repeat: all first responses, all second responses, and so on.
+    """Arrange responses in arrays: one array with all first responses, one with all second responses, and so on.
 
-    responses : responses of each cell, by the positions of its agent and its item
+    responses : responses of an agent to an item, by the positions of both
     shape : (n_agents, n_items)
 
-    Returns one object array of this shape per repeat. For example, the second array is None for a cell with only one response.
+    Returns the arrays, which contain None for missing responses. The second array is None for an agent with only one response
+    to an item.
     """
     n_repeats = max(map(len, responses.values()), default=0)
     texts_by_repeat: list[Objects] = [np.full(shape, None, dtype=object) for _ in range(n_repeats)]
@@ -501,9 +513,9 @@ def _match_ids(ids: Sequence[str], members: Sequence[M]) -> tuple[list[int], lis
 
 
 def _check_prompts(pool: Pool, new_pool: Pool) -> None:
-    """Check that no item has different prompts in the pool of a run and in a pool to be added to it.
+    """Check that no item has different prompts in the pool of a run and in a pool to be added.
 
-    An item without a prompt in one of the pools is accepted. Responses to different prompts must not be compared.
+    Responses to different prompts must not be compared. An item may have a prompt in only one of the pools.
 
     Raises: PoolError [join-conflict] for the first item with different prompts.
     """

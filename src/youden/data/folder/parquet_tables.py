@@ -257,9 +257,10 @@ class ParquetTable(Generic[M]):
                 return values
 
     def _check_range(self, column: TableColumn, values: Floats) -> None:
-        """Check that the values of a column of shares are from 0 to 1, or that those of a column of bits are 0 or 1.
+        """Check that shares are from 0 to 1, and that bits are 0 or 1; columns of other kinds are not checked.
 
-        Other columns are not checked, and missing values (NaN) are accepted.
+        column : the column, whose kind may be "share" or "bit"
+        values : values of the column; missing ones (NaN) are accepted
 
         Raises: RunFolderError [run-file-damaged] if the column contains another value.
         """
@@ -287,10 +288,12 @@ class ParquetTable(Generic[M]):
     def _find_positions(self, column_name: str, chunk: pa.DictionaryArray, allowed_texts: pa.Array) -> Ids:
         """Return the position in `allowed_texts` of each text in a chunk (consecutive rows) of a column; −1 for null.
 
-        An Arrow dictionary array has a list of its distinct texts (`dictionary`), and for each row an index in this list
-        (`indices`). The distinct texts are looked up once, instead of the text of each row.
+        An Arrow dictionary array stores each distinct text once (`dictionary`). Each row has the index of its text
+        (`indices`). Therefore, each distinct text is looked up only once.
 
         column_name : name of the column, for the error
+        chunk : rows of the column
+        allowed_texts : texts that the column may contain
 
         Raises: RunFolderError [run-file-damaged] if a text is not in `allowed_texts`.
         """

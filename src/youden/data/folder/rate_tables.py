@@ -94,8 +94,7 @@ def _find_row_order(rates: Rates) -> Positions | slice:
 def read_rates(path: Path) -> Rates:
     """Read the true- and false-positive rates of a run, with one row for each item and ordered pair of agents.
 
-    The field `detail` of the rates, with sums of the answers to independent trials, is None, because the file does not
-    contain these sums.
+    The field `detail` of the result is None, because the file does not contain its sums of answers.
 
     Raises: RunFolderError if the file is missing, damaged or of another version.
     """
@@ -158,13 +157,15 @@ def write_pairs(path: Path, pairs: Pairs, *, agents: tuple[str, ...], ranking_di
 
 
 def read_pairs(path: Path, *, ranking: Path) -> Pairs:
-    """Read the pairs of agents that a fit wrote together with its ranking.
+    """Read the measures of pairs of agents that a fit wrote together with its ranking.
 
     path : file of the pairs
     ranking : file ranking.csv of the run
 
-    Returns the measures of all pairs of agents, and two facts about the run. `partners_seen` is the mean share of the other
-    agents with which an agent was compared on an item. `own_rates` states whether each pair has its own false-positive rate.
+    Returns the measures of all pairs, and two facts about the run:
+
+    - `partners_seen`: on an item, the mean fraction of the other agents with which an agent was compared
+    - `own_rates`: whether each pair has its own false-positive rate
 
     Raises: RunFolderError [pairs-stale] if another fit wrote the ranking; the errors of `read_table` if a file cannot be read.
     """

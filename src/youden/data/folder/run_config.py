@@ -246,8 +246,8 @@ class RunConfig(RunKeys, BaseModel):
     def _check_trials_from(self) -> None:
         """Check the keys of a config with the key `trials_from`, which makes the run repeat the trials of another run.
 
-        Raises: ValueError if a key that would plan other trials, for example `design`, differs from its default; or if `calls` is
-            a budget that depends on the pool, such as "5%" or "450/agent".
+        Raises: ValueError if a key that plans trials, such as `design`, is not at its default; or if `calls` depends on the
+            pool, as "5%" and "450/agent" do.
         """
         fields = type(self).model_fields
         conflicts = [name for name in _DESIGN_KEYS if getattr(self, name) != fields[name].default]
@@ -279,11 +279,10 @@ class RunConfig(RunKeys, BaseModel):
 
     @property
     def fit_settings(self) -> FitSettings:
-        """Settings of the fit: how abilities and intervals are computed from the answers.
+        """Settings that state how abilities and intervals are computed from the answers.
 
-        The keys `trusted`, `families`, `clones` and `robust` determine alternative rankings, in which some partners of an agent
-        count less or not at all. Partners are the agents that it is compared with. With `trusted` or `robust`, the alternative
-        ranking is reported first.
+        The keys `trusted`, `families`, `clones` and `robust` add alternative rankings. In these, some comparisons of an agent
+        count less or not at all. With `trusted` or `robust`, the alternative ranking is reported first.
         """
         from youden.types.facts import PartnerRules, RankedBy
 
@@ -506,10 +505,10 @@ def _report_shadowing_dataset(pool: object, folder: Path) -> None:
 
 
 def _suggest_value(error: ValidationError) -> str:
-    """Return a sentence with the allowed values of the first key that is not valid, as a remedy for an error message.
+    """Return a sentence with the allowed values of the first invalid key, for an error message.
 
-    The result is "Set another value." if no allowed values are declared for the key. It is empty if the error itself
-    states the remedy: for an unknown key, and for keys that contradict each other.
+    - If the allowed values are not declared, the sentence is "Set another value."
+    - If the error itself states the remedy, the result is empty. This is so for an unknown key and for contradictory keys.
     """
     first_error = error.errors(include_url=False, include_context=False)[0]
     location = first_error["loc"]  # the key, then the position inside its value; empty if keys contradict each other
@@ -524,7 +523,7 @@ def _suggest_value(error: ValidationError) -> str:
 
 
 def with_default_store(config: RunConfig, default_store: str | None) -> RunConfig:
-    """Return a copy of a config in which the key `store` names the store that the run uses, if this is necessary.
+    """Return a copy of a config whose key `store` names the answer store of the run, if the key is needed.
 
     A run uses the first of these stores that exists:
 

@@ -138,7 +138,7 @@ def read_bytes(path: Path) -> bytes:
 
 
 def parse_versioned_json(path: Path, content: bytes, adapter: TypeAdapter[T]) -> T:
-    """Convert the content of a JSON file of a run to an object, after a check of the version of the file.
+    """Check the version of a JSON file of a run, and convert its content to an object.
 
     Parameters
     ----------

@@ -185,8 +185,8 @@ def read_plan_without_trials(path: Path) -> PlanWithoutTrials:
 def _make_plan(path: Path, metadata: _PlanMetadata, trials: Trials) -> Plan:
     """Make a plan from the trials and the metadata in a file of a run.
 
-    Most metadata are fields of the plan (`_UNCHANGED_FIELDS`). The holdout split, and the rounds in which an adaptive plan
-    was drawn, are stored in a different form and are converted here.
+    Most metadata are fields of the plan (`_UNCHANGED_FIELDS`). Two fields are stored in a different form and converted here:
+    the split into training and held-out data, and the rounds of an adaptive plan.
 
     path : file of the plan, which error messages name
     metadata : metadata of the file

@@ -115,7 +115,7 @@ def _check_roles(path: Path, columns: Mapping[str, str]) -> None:
     """Raise ImportFormatError [battles-columns] if the user named a column for a role that is not one of `_COLUMNS`.
 
     path : file of the battles, for the error message
-    columns : column by role, as named by the user
+    columns : columns that the user named, by role, such as {"text": "answer"}
     """
     unknown_roles = sorted(columns.keys() - _COLUMNS.keys())
     if unknown_roles:
@@ -169,10 +169,12 @@ def _make_verdicts(plan: Plan, answer: Floats, judges: pd.Series[str], notes: li
 
 
 def _clean_battles(path: Path, battles: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
-    """Remove the battles of a model with itself, and give each battle an item of its own if the file names no items.
+    """Remove the battles of a model with itself. If the file names no items, give each battle its own item.
+
+    A battle compares the responses of two models.
 
     battles : result of `_read_table`
-    notes : receives notes on these changes, and on a missing order of the responses
+    notes : list to which notes on these changes, and on a missing order of the responses, are added
 
     Raises: ImportFormatError [import-empty] if no battle of two models is left.
     """
@@ -234,7 +236,7 @@ def _make_plan(trials: Trials, agent_ids: tuple[str, ...], item_ids: tuple[str, 
 def _find_column(path: Path, rows: pd.DataFrame, role: str, columns: Mapping[str, str]) -> str | None:
     """Find the column of a role in a file of battles; None if an optional role has no column.
 
-    columns : column by role, as named by the user
+    columns : columns that the user named, by role, such as {"text": "answer"}
 
     Raises: ImportFormatError [battles-columns] if a required column is missing.
     """
@@ -253,7 +255,7 @@ def _find_column(path: Path, rows: pd.DataFrame, role: str, columns: Mapping[str
 def _read_table(path: Path, columns: Mapping[str, str], notes: list[str]) -> pd.DataFrame:
     """Read the battles of a file as a table with one column per role of `_COLUMNS`.
 
-    columns : column by role, as named by the user
+    columns : columns that the user named, by role, such as {"text": "answer"}
     notes : receives notes on what was assumed or left out
 
     - `winner` is the preference for model_a, from 0 to 1. It is NaN without a winner.
@@ -290,7 +292,7 @@ def _combine_winner_flags(path: Path, rows: pd.DataFrame, columns: Mapping[str, 
 
     A battle with 0 in all of these columns has no winner. Other files are returned unchanged.
 
-    columns : column by role, as named by the user
+    columns : columns that the user named, by role, such as {"text": "answer"}
 
     Raises: ImportFormatError [battles-columns] if the user named one of these columns as the winner; [battles-value] if a value
         is not 0 or 1, or if a battle has several results.
@@ -323,7 +325,7 @@ def _select_columns(path: Path, rows: pd.DataFrame, columns: Mapping[str, str], 
 
     path : file of the battles, for error messages
     rows : rows of the file, with the column names of the file
-    columns : column by role, as named by the user
+    columns : columns that the user named, by role, such as {"text": "answer"}
     notes : receives a remark if several columns may identify the items
 
     Returns a table with the same rows and one column per role of `_COLUMNS`. The order is a number: 0 if model_a was shown
@@ -441,8 +443,8 @@ def _parse_json(text: str) -> Any:
 def _compute_preferences(path: Path, table: pd.DataFrame, notes: list[str]) -> pd.Series[float]:
     """Convert the winner of each battle to the preference for model_a: 1 if model_a wins, 0 if model_b wins, 0.5 for a tie.
 
-    The winner is the name of a model, a word such as "tie", or a number such as 0.7 or 70%. If all winners are numbers, they
-    are the preferences. Models whose names are numbers, such as "7" and "13", are an exception.
+    The winner may be the name of a model, a word such as "tie", or a number such as 0.7 or 70%. If all winners are numbers,
+    they are the preferences, unless the models have numbers as names.
 
     table : battles, with the columns model_a, model_b and winner as texts
     notes : receives a note on the meaning of the numbers if all winners are 0 or 1
@@ -507,14 +509,14 @@ def _check_preference_range(path: Path, preference: pd.Series[float]) -> None:
 
 
 def _check_ambiguous_winners(path: Path, table: pd.DataFrame, number: pd.Series[float]) -> None:
-    """Raise ImportFormatError [battles-value] if a winner may be the name of a model or a word for another result.
+    """Raise ImportFormatError [battles-value] if a winner may be the name of a model or a word for a different result.
 
-    For example, if model_b is called "A", the winner "A" may mean model_b or, as a word, model_a. There are two cases:
+    For example, the winner "A" usually means model_a. If model_b is called "A", it may also mean model_b. There are two
+    cases:
 
-    - All winners may be words or numbers for results. Then nothing shows that they are names, and any ambiguous winner is an
-      error.
-    - Some winners can only be names. Then "A" is read as a name, too. However, a winner that may mean a tie is an error, because
-      files with names of models also use a word for ties.
+    - No winner is certainly a name. Then any ambiguous winner is an error.
+    - Some winners are certainly names. Then "A" is read as a name, too. Only a winner that may also mean a tie is an error,
+      because files with names need a word for ties.
 
     path : file of the battles, for the error message
     table : battles, with the columns model_a, model_b and winner as texts

@@ -128,15 +128,15 @@ def split_into_words(column: str) -> set[str]:
 
 @lru_cache(_MAX_CACHED_NAMES)
 def infer_role(column: str) -> str | None:
-    """Infer the role of a column from its name, or from the path to a value inside it.
+    """Infer the role of a column, such as "agent" or "prompt", from its name or from the path to a value inside it.
 
-    The result is "about" if a part of the path denotes information about items or responses, such as a score. The user cannot
-    name this role; it indicates that the column contains no agents, items or responses.
+    The last part of the path usually decides. It is joined with the part before it in two cases:
 
-    Otherwise, the last part of the path decides. It is considered together with the part before it in two cases: if it is
-    generic, such as `text` or `id`, and if both parts form a usual name, such as "user_input" for the path `user.input`.
+    - The last part is generic, such as `text` or `id`.
+    - Both parts form a usual name, such as "user_input" for the path `user.input`.
 
-    Returns one of `ROLES`, or "about"; None if the name proposes no role.
+    Returns one of `ROLES`, or None if the name suggests no role. The result is "about" if a part of the path denotes
+    information about items or responses, such as a score.
 
     >>> infer_role("Question text"), infer_role("Model response"), infer_role("Expected answer"), infer_role("gpt-4")
     ('prompt', 'text', 'about', None)
@@ -169,9 +169,9 @@ def _infer_role_of_name(name: str) -> str | None:
     The first of these rules that applies decides:
 
     1. The name is a usual name (`NAMES`).
-    2. An id or a name, such as "prompt_id", has a role that depends on what it refers to. The id or the name of a prompt or an
-       item identifies an item, and that of an agent identifies an agent. The id of a response is only information ("about").
-       If the reference is unknown, an id identifies an item, and a name identifies an agent.
+    2. The name ends with "id" or "name". The role depends on the other words: "prompt_id" identifies an item, and
+       "model_name" an agent. The id of a response is only information ("about"). If the other words are unknown, an id
+       identifies an item, and a name identifies an agent.
     3. A name with words for the author of a question and for a message, such as "customer_message", is a prompt.
     4. A generic last word, such as "text" in "question_text", is ignored if the other words have a role.
     5. The last word is a usual name, or the name ends like a compound word, such as "frage" in "kundenfrage".
@@ -206,10 +206,14 @@ def is_part_of_response(column: str) -> bool:
 
 
 def get_name_priority(column: str, role: str) -> int:
-    """Return the position of a column among the candidates for a role, judged by its name: 0 is the most likely candidate.
+    """Return how usual the name of a column is for a role, as a rank: 0 is the most likely candidate.
 
-    The usual names of the role come first, in the order of `NAMES`. They are followed by names whose last or first word is a
-    usual name, and then by all other names. Ids of agents come last.
+    The ranks follow this order:
+
+    1. the usual names of the role, in the order of `NAMES`;
+    2. names whose last or first word is a usual name;
+    3. all other names;
+    4. ids of agents.
 
     column : name of the column, or path to a value in it
     role : one of `ROLES`
@@ -233,7 +237,7 @@ def get_name_priority(column: str, role: str) -> int:
 def is_about_responses(column: str) -> bool:
     """Return whether a name only denotes information about responses, such as "Expected answer".
 
-    The result is False if the name has any other word, such as "baseline", because this word may name an agent.
+    Any other word, such as "baseline", may name an agent. The result is then False.
 
     >>> is_about_responses("reference_outputs"), is_about_responses("baseline_reference"), is_about_responses("judge bot")
     (True, False, False)

@@ -147,15 +147,16 @@ class _RoleSearch(WideTableSearch):
         return [name for name in candidates if split_path(name)[-1] in self.AGENT_NAMES or self.can_name_agents(name)]
 
     def find_roles_of_long_table(self, agents: tuple[str, ...], *, are_agents_certain: bool) -> Roles:
-        """Find the roles of the columns of a long table, in which one column has the responses of all agents.
+        """Find the roles of the columns of a table in which one column has the responses of all agents.
 
         agents : columns that together name an agent
-        are_agents_certain : whether these agents responded to the same items; otherwise, the columns `agents` are a guess
+        are_agents_certain : whether these columns certainly name the agents, because agents share items; otherwise they are a
+            guess
 
         Returns the columns by role, and the columns without a role.
 
-        Raises: UnclearColumnsError if no column or several columns may hold the responses, or if the table has several agents
-            that are not certain and the user did not name the column of items.
+        Raises: UnclearColumnsError in two cases. (1) It is unclear which column holds the responses. (2) Several agents are a
+            guess, and the user did not name the column of items.
         """
         prose_columns = [name for name in self.unnamed_columns if self.table[name].is_prose]
         prose_columns.sort(key=lambda name: self.table[name].mean_length)
@@ -179,24 +180,24 @@ class _RoleSearch(WideTableSearch):
     def can_choose_prose(
         self, agents: tuple[str, ...], unshared_prose: Sequence[str], *, are_agents_certain: bool
     ) -> bool:
-        """Return whether a column of prose can be taken as the responses of all agents, although its name does not suggest it.
+        """Return whether a column of prose may hold the responses of all agents although its name does not suggest it.
 
-        This is possible if the agents are certain, or if the table has several files. However, if only files or folders name
-        the agents, and there are several such columns, each column may hold the responses of another agent.
+        The table must have several files, or it must be certain which columns name the agents. One exception applies. If only
+        files or folders name the agents, several columns of prose may each belong to a different agent.
 
         agents : columns that together name an agent
         unshared_prose : columns of prose in which no two agents have the same text
-        are_agents_certain : whether these agents responded to the same items
+        are_agents_certain : whether the columns `agents` certainly name the agents, because agents share items
         """
         has_agent_column = not set(agents) <= set(self.location_columns)
         is_clear = has_agent_column or len(unshared_prose) <= 1
         return is_clear and (are_agents_certain or bool(self.location_columns))
 
     def make_no_text_column_error(self, candidates: Sequence[str]) -> UnclearColumnsError:
-        """Make the error for a table without a single column that clearly holds the responses.
+        """Make the error for a table in which no column clearly holds the responses.
 
-        If several columns may hold responses, the error names them. If the table has several files or sheets, the error also
-        proposes to read these columns as the responses of one agent each.
+        The error names the candidates if there are several. If the table also has several files or sheets, the error proposes
+        that each candidate holds the responses of one agent.
 
         candidates : columns of prose in which no two agents have the same text
         """
@@ -209,9 +210,9 @@ class _RoleSearch(WideTableSearch):
         return UnclearColumnsError(problem, **options)
 
     def check_agents_are_not_rows(self, agent_candidates: Sequence[str]) -> None:
-        """Raise UnclearColumnsError if each row seems to hold all responses of one agent, in a column per question.
+        """Raise UnclearColumnsError if each row seems to hold all responses of one agent, in one column per question.
 
-        This is assumed if there are at least three columns of prose without a role, and each row has a different agent.
+        Such a table has a different agent in each row and at least three columns of prose.
 
         agent_candidates : columns whose names and values suggest agents
         """
@@ -226,8 +227,9 @@ class _RoleSearch(WideTableSearch):
     def check_has_header(self, text_columns: Sequence[str]) -> None:
         """Raise UnclearColumnsError if the table seems to have no header.
 
-        Without a header, the first responses become the names of the columns. This is assumed if all names are as long as
-        responses, and at least one contains the end of a sentence. Nothing is checked if the user named one of the columns.
+        In a table without a header, the first responses are read as the names of the columns. Two signs together reveal this:
+        each name is about as long as a response, and one name contains the end of a sentence. Nothing is checked if the user
+        named one of the columns.
 
         text_columns : columns that hold responses
         """
@@ -245,10 +247,13 @@ class _RoleSearch(WideTableSearch):
     def check_no_pairs(self) -> None:
         """Raise UnclearColumnsError if each row compares the responses of two models.
 
-        This is assumed if at least two columns have names like `model_a` and `model_b`, and all of them hold names of models,
-        not responses. Nothing is checked if the user named any column.
+        Such a table has at least two columns with names like `model_a` and `model_b`, which hold names of models. A column
+        holds names if it is not prose and one of these statements is true:
 
-        A column holds names if it is not prose and, in addition, its values recur or another column has the responses.
+        - Its values recur.
+        - Another column, such as `response_a`, holds the responses.
+
+        Nothing is checked if the user named any column.
         """
         paired_columns = [name for name in self.table.names if PAIRED.fullmatch(split_path(name)[-1])]
         if len(paired_columns) < 2 or self.given:
@@ -269,11 +274,11 @@ class _RoleSearch(WideTableSearch):
     def can_name_agents(self, name: str) -> bool:
         """Return whether the values of a column can be names of agents.
 
-        There may be at most 500 different values, and each must be short. Unless there is only one value, a value must occur in
-        at least two rows on average.
-
-        E-mail addresses, URLs and UUIDs are not names of agents. Nor are the values of a column whose name suggests groups of
-        items, such as "category". The name of a run, such as "dataset_run_name", is an exception.
+        - There are at most 500 different values, all of them short.
+        - Each value occurs in at least two rows on average. If there is only one value, it may occur once.
+        - The values are not e-mail addresses, URLs or UUIDs.
+        - The name of the column does not suggest groups of items, as "category" does. The name of a run is allowed, such as
+          "dataset_run_name".
         """
         column = self.table[name]
         words = split_into_words(name)
@@ -294,15 +299,15 @@ class _RoleSearch(WideTableSearch):
         return not any(is_agent_name(name) and len(set(self.table[name].value_texts)) > 1 for name in agent_candidates)
 
     def find_agent_name_columns(self, candidates: Sequence[str]) -> tuple[str, ...] | None:
-        """Find the columns that name agents: the column that the user named, or one whose agents share items.
+        """Find the columns that name the agents: the column that the user named, or columns whose agents share items.
 
-        Agents share an item if they responded to it. The search ends with the first of these steps that finds shared items:
+        Two agents share an item if both responded to it. The first of these steps that finds shared items decides:
 
-        1. If the rows come from several folders and several files, try `candidates`, the folders and the files as agents, and
-           search for shared prompts.
-        2. Try the same columns as agents, and search for shared ids or prompts. The ids may restart in each folder or file;
-           the folder or file may then be a part of the id.
-        3. Try the columns whose names do not suggest agents, and search for shared ids or prompts.
+        1. If there are several folders and files, `candidates`, folders and files may name agents. Equal prompts are shared
+           items.
+        2. The same columns may name agents. Equal prompts or ids are shared items. Ids may be combined with their folder or
+           file.
+        3. Columns whose names do not suggest agents may name them. Equal prompts or ids are shared items.
 
         candidates : columns whose names and values suggest agents, the most reliable first
 
@@ -336,9 +341,12 @@ class _RoleSearch(WideTableSearch):
     def list_unlikely_agent_columns(self) -> list[str]:
         """List the columns that may name agents although their names do not suggest it, the most reliable first.
 
-        These columns are tried if no column with a name such as "model" distinguishes the agents. Columns named like a group of
-        agents, such as "family", come first. They are followed by the columns whose names suggest no role: first those of short
-        texts, and then those of longer texts. A column is left out if at least half of its texts are questions.
+        The caller tries these columns if no column with a name such as "model" distinguishes the agents. Columns in which at
+        least half of the texts are questions are left out. The order is:
+
+        1. columns named like a group of agents, such as "family";
+        2. columns of short texts whose names suggest no role;
+        3. columns of longer texts whose names suggest no role.
         """
         candidates = []
         for name in self.unnamed_columns:
@@ -351,10 +359,11 @@ class _RoleSearch(WideTableSearch):
     def find_agents_sharing_most_items(
         self, agent_columns: Sequence[str], item_columns: Sequence[str]
     ) -> tuple[str, ...] | None:
-        """Return the column, or pair of columns, whose agents have the most items in common; None if no agents share an item.
+        """Return the columns whose values, taken as names of agents, share the most items; None if no items are shared.
 
-        Single columns are tried first, and then pairs of the first four columns. The first of equal choices is returned.
-        The items in common are counted by `count_max_shared_cells`.
+        Two agents share an item if both responded to it. The result is a single column or a pair of columns. Pairs are formed
+        from the first four columns only. If several choices are equally good, the first one is returned, and single columns
+        come first.
 
         agent_columns : columns that may name agents
         item_columns : columns of ids or prompts
@@ -388,9 +397,11 @@ class _RoleSearch(WideTableSearch):
     def may_be_categories(self, agents: Sequence[str], item: str) -> bool:
         """Return whether two columns may hold categories, such as channels and priorities, instead of agents and items.
 
-        The result is False if the user or the name of a column states that they are agents or items. Otherwise, it is True if
-        the table seems to have other items: columns whose names suggest ids or prompts, or at least two columns of prose that
-        seldom recurs.
+        The result is False if the user or a name states that the columns hold agents or items. Otherwise, it is True if other
+        columns may hold the items:
+
+        - columns whose names suggest ids or prompts, or
+        - at least two columns of prose with mostly different texts.
 
         agents : columns that together may name an agent
         item : column that may identify the items
@@ -409,7 +420,8 @@ class _RoleSearch(WideTableSearch):
     def check_ambiguous_locations(self, item_columns: Sequence[str]) -> None:
         """Raise UnclearColumnsError if the folders and the files could equally well be the agents.
 
-        This is the case if the same number of responses can be compared whether the folders or the files are the agents.
+        Both choices are equally good if they give the same number of responses that can be compared with another agent's
+        response.
 
         item_columns : columns of ids or prompts, also combined with folders or files
         """
@@ -427,10 +439,10 @@ class _RoleSearch(WideTableSearch):
             )
 
     def check_single_text_column(self, roles: Roles, unshared_prose: Sequence[str]) -> None:
-        """Raise UnclearColumnsError if another column could hold the responses instead of the chosen column.
+        """Raise UnclearColumnsError if a different column could hold the responses as well as the chosen column.
 
-        The error proposes the chosen column only if a column is named like agents. Otherwise, each agent may have a column.
-        Nothing is checked if the user named the column of texts, or if the table has several files.
+        The error proposes the chosen column if it is known which columns name the agents. Otherwise, it proposes one column
+        per agent. Nothing is checked if the user named the column of responses, or if the table has several files.
 
         roles : all roles; the chosen column has the role "text"
         unshared_prose : columns of prose without a role in which no two agents have the same text
@@ -449,12 +461,15 @@ class _RoleSearch(WideTableSearch):
     def find_rival_text_column(self, roles: Roles, unshared_prose: Sequence[str]) -> str | None:
         """Return the first column that could hold the responses instead of the chosen column; None if there is none.
 
-        The columns `unshared_prose` are candidates. If the name of the chosen column is unusual, other columns of prose whose
-        names suggest responses are candidates, too. A candidate could hold the responses on three conditions:
+        The columns `unshared_prose` are candidates. Other columns of prose are candidates if their names suggest responses
+        and the name of the chosen column is unusual. A candidate must meet these conditions:
 
         - It has no role.
         - It does not come from a nested value, and is not named like a part of a response, such as its reasoning.
-        - Its texts seldom recur, and no two agents share a text: agents share questions, but not responses.
+        - Its texts seldom recur, and no two agents have the same text. Agents have equal questions, but different responses.
+
+        roles : all roles; the chosen column has the role "text"
+        unshared_prose : columns of prose without a role in which no two agents have the same text
         """
         chosen = roles.columns["text"]
         candidates = list(unshared_prose)
@@ -472,10 +487,10 @@ class _RoleSearch(WideTableSearch):
         return None
 
     def make_roles(self, *, agents: tuple[str, ...], text: str | None, agent_columns: tuple[str, ...]) -> Roles:
-        """Assign columns to the roles item, prompt, group, empty and repeat, and return the columns of all roles.
+        """Choose the columns of the roles item, prompt, group, empty and repeat, and return the columns of all roles.
 
-        The role "empty" marks responses that are empty on purpose. If several columns may have a role, the most reliable or the
-        first one gets it, without an error.
+        A column with the role "empty" marks responses that are empty on purpose. A column with the role "repeat" numbers
+        several responses of an agent to an item. If several columns fit a role, the first candidate gets it.
 
         agents : columns that together name an agent; empty if the table has a column per agent
         text : column of responses; None if the table has a column per agent
@@ -513,9 +528,10 @@ class _RoleSearch(WideTableSearch):
         return bool(agents) and are_determined_by(groups, self.table.join_columns(agents))
 
     def find_item_and_prompt_columns(self, agents: tuple[str, ...], used: set[str | None]) -> dict[str, str]:
-        """Find the columns of the roles "item" (ids) and "prompt". Without ids, prompts identify the items.
+        """Find the columns of the roles "item" (ids of the items) and "prompt". Without ids, prompts identify the items.
 
-        A column whose name suggests no role has ids if its values are not prose and another column has the prompts.
+        A column whose name suggests no role may still hold ids. Its values must not be prose, and another column must have
+        the prompts.
 
         agents : columns that together name an agent; empty if each agent has its own column
         used : columns that have another role
@@ -539,11 +555,11 @@ class _RoleSearch(WideTableSearch):
         return {"prompt": column} if may_be_ids else {"item": column}
 
     def find_item_column(self, agents: tuple[str, ...], candidates: Sequence[str]) -> str | None:
-        """Return the column of ids or prompts that identifies items; None without candidates.
+        """Return the column of ids or prompts that identifies the items; None if there are no candidates.
 
-        It is the column by which agents have the most items in common (`find_column_of_shared_items`). If there is no such
-        column, or if each agent has its own column, the numbers of distinct values decide. The first column with at least 90%
-        of the largest number is chosen, so that a few repeated values do not rule out a more reliable column.
+        The column by which agents share the most items is chosen (`find_column_of_shared_items`). If there is no such column,
+        the number of distinct values decides. The first candidate with at least 90% of the largest number is chosen. A
+        reliable candidate may thus have a few repeated values.
 
         agents : columns that together name an agent; empty if each agent has its own column
         candidates : columns to choose from, the most reliable first
@@ -560,11 +576,11 @@ class _RoleSearch(WideTableSearch):
         return next(name for name in candidates if n_distinct[name] >= min_distinct)
 
     def find_column_of_shared_items(self, agents: tuple[str, ...], candidates: Sequence[str]) -> str | None:
-        """Return the column by which agents have the most items in common; None if no column gives common items.
+        """Return the column by which agents share the most items; None if they share no items by any column.
 
-        A column that numbers repeats, such as "epoch", is left out if it is crossed with another column of items: most agents
-        have a row for most combinations of its numbers with the items. If several columns give the same number of common items,
-        the first one is returned, unless its ids restart (`prefer_prompts_to_restarting_ids`).
+        Two agents share an item if both have a row with the same value. A column that only numbers repeats, such as "epoch",
+        is left out: most agents have a row for each of its numbers and each item. If several columns are equally good, the
+        first one is returned, unless its ids restart (`prefer_prompts_to_restarting_ids`).
 
         agents : columns that together name an agent
         candidates : columns of ids or prompts, at least one
@@ -580,9 +596,10 @@ class _RoleSearch(WideTableSearch):
         return self.prefer_prompts_to_restarting_ids([name for name in candidates if n_shared[name] == max_shared])
 
     def prefer_prompts_to_restarting_ids(self, columns: Sequence[str]) -> str:
-        """Return the first column, or a column of prompts if the first one has ids that restart for each agent.
+        """Return the first column, or a column of prompts if the ids in the first column restart for each agent.
 
-        Ids restart if an id has several prompts, and a prompt has several ids. They do not identify items.
+        Ids that restart do not identify items. They are recognized by two signs: one id has several prompts, and one prompt
+        has several ids.
 
         columns : columns of ids or prompts that seem to identify the items equally well, at least one
         """
@@ -602,12 +619,12 @@ class _RoleSearch(WideTableSearch):
 
         The first of these columns is returned:
 
-        1. a column with a name that suggests prompts or responses, in which each item has one prompt;
-        2. a column with such a name in which items may have several prompts;
-        3. a column of prose whose name suggests no role, in which each item has one prompt, and few items share a prompt: there
-           are more than half as many prompts as items.
+        1. a column with a suitable name and one prompt per item;
+        2. a column with a suitable name and several prompts for some items;
+        3. a column of prose whose name suggests no role, with one prompt per item. Few items may share a prompt: there are
+           more than half as many prompts as items.
 
-        In cases 1 and 2, the column must hold at least two different texts.
+        A suitable name suggests prompts or responses. In cases 1 and 2, the column must hold at least two different texts.
 
         item : column that identifies items
         used : columns that have another role, such as the column of responses

@@ -124,9 +124,9 @@ class ColumnValues:
     def compute_word_overlap(self, other_column: ColumnValues) -> float:
         """Return how many words the column has in common with another one, as a fraction in [0, 1].
 
-        The overlap of a row is the Jaccard similarity of its two texts: the number of words that are in both, divided by the
-        number of words that are in at least one. The result is the mean over the first 200 rows, without the rows in which one
-        of the columns has no words. It is 0 if no row is left.
+        The overlap of a row is the Jaccard similarity of its two texts: the number of words in both texts, divided by the
+        number of words in at least one text. The result is the mean of the first 200 rows. Rows in which a text has no words
+        are left out. If no row remains, the result is 0.
         """
         overlaps = []
         for text_a, text_b in zip(self.value_texts[:200], other_column.value_texts[:200], strict=True):
@@ -169,17 +169,17 @@ class TableColumns(dict[str, ColumnValues]):
         return self[join_names(names)].value_texts if names else [""] * self.n_rows
 
     def count_shared_cells(self, agents: Sequence[str], item: str) -> int:
-        """Count the cells that could be compared with the cell of another agent, if a column identified the items.
+        """Count the responses that could be compared with a response of another agent to the same item.
 
-        A cell is an agent and an item to which it responded. It is shared if another agent responded to the same item. Rows
-        without an agent or an item are ignored.
+        For example, if agents "a" and "b" responded to item 1, and only "a" responded to item 2, the result is 2. Each pair
+        of an agent and an item counts once. Rows without an agent or an item are ignored.
 
-        The number is 0 if the column seems to hold categories, such as subjects, instead of items. This is assumed in two
+        The result is 0 if the column `item` seems to hold categories, such as subjects, instead of items. There are two such
         cases:
 
-        - The column has only one value, and there are fewer shared cells than rows.
-        - The name of the column suggests no role, or it suggests subjects or authors of questions. In addition, there are fewer
-          shared cells than half of the rows.
+        - The column has only one value, and the count is smaller than the number of rows.
+        - The count is smaller than half of the rows, and the name of the column suggests no role, subjects, or authors of
+          questions.
 
         agents : columns that together name an agent
         item : column that may identify the items
@@ -195,12 +195,13 @@ class TableColumns(dict[str, ColumnValues]):
         return 0 if is_single_category or are_categories else n_shared
 
     def are_crossed(self, agents: Sequence[str], item: str) -> bool:
-        """Return whether most agents have one row for most items, unlike two columns of categories.
+        """Return whether most agents have one row for most items.
 
-        Two conditions must hold for the number of different cells (pairs of an agent and an item):
+        The function distinguishes agents and items from two columns of categories. The number of different (agent, item)
+        pairs decides. It must be at least
 
-        - It is at least 80% of the number of rows. Random categories with few values violate this condition.
-        - It is at least half of the number of agents times the number of items. Random categories with many values violate it.
+        - 80% of the number of rows, because few pairs in many rows suggest categories with few values;
+        - half of n_agents · n_items, because fewer pairs suggest categories with many values.
 
         agents : columns that together name an agent
         item : column that may identify the items
@@ -349,11 +350,10 @@ class ColumnCandidates:
     def _group_by_role(self) -> dict[str | None, list[str]]:
         """Group the names of the columns by role, such as "agent", "item" or "text".
 
-        If the user named a column for a role, the role has only this column. Otherwise, it has all columns whose names
-        suggest the role. The columns that state the folder and the file of a row (`location_columns`) are left out unless
-        the user named them.
+        A column that the user named for a role is the only one of this role. Otherwise, all columns whose names suggest the
+        role are listed. Columns that state the folder or the file of a row are left out unless the user named them.
 
-        Returns the names of the columns of each role, the most reliable first. The key None has the columns whose names
+        Returns a dictionary: role → names of columns, the most reliable first. The key None has the columns whose names
         suggest no role.
         """
         columns_by_role: dict[str | None, list[str]] = {}
@@ -376,9 +376,10 @@ class ColumnCandidates:
         return sorted([name for name in candidates if self.table[name].is_text], key=is_part_of_response)
 
     def _find_item_columns(self) -> list[str]:
-        """Return the columns of ids, prompts or unknown values that may identify items; contact data come last.
+        """Return the columns that may identify items, because they hold ids, prompts or unknown values; contact data come last.
 
-        A column whose name suggests the number of a repeat, such as "sample", is returned only if no column has ids or prompts.
+        A column whose name suggests the number of a repeat, such as "sample", is a last resort. It is returned only if no
+        column has ids or prompts.
         """
         item_columns = self.get_candidates("item")
         if "item" in self.given:

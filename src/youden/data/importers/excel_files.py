@@ -34,11 +34,11 @@ _MAX_MATCH_BYTES = 9_000
 def read_excel_sheets(file: Path, add_note: AddNote) -> Iterator[tuple[str, Rows]]:
     """Read the first sheet of an Excel file, and all other sheets that have similar columns.
 
-    The columns of a sheet are similar if all of them are in the first sheet, or if they include all columns of the first
-    sheet. Hidden sheets, and sheets with fewer than two rows of several cells, are skipped.
+    - Two sheets have similar columns if one of them has all columns of the other.
+    - Hidden sheets are skipped, and so are sheets with fewer than two rows of several cells.
 
     file : Excel file (.xlsx or .xlsm)
-    add_note : function that is called with each assumption about the file, and its location
+    add_note : callback that receives each assumption about the file, and its location
 
     Yields the title of each sheet, and its rows: the location and the values by column of each row.
 
@@ -102,14 +102,14 @@ def _read_sheets(file: Path, add_note: AddNote) -> Iterator[tuple[str, Records]]
 
 
 def _scan_sheet(source: IO[bytes]) -> tuple[dict[tuple[int, int], int], set[bytes]]:
-    """Find merged ranges and formulas in the XML of a sheet.
+    """Find merged ranges of cells, and formulas without a stored value, in the XML of a sheet.
 
-    Only ranges in a single column, and formulas whose value is not in the file, are returned.
+    Only ranges in a single column are returned.
 
     source : open XML of the sheet
 
-    Returns two collections. The first maps the first row and the column of each range, numbered from 1, to the last row of the
-    range. The second has the cells of the formulas, such as "D2".
+    Returns a dictionary and a set. The dictionary maps (first row, column) of each range to its last row; all are numbered
+    from 1. The set has the cells of the formulas, such as "D2".
     """
     from openpyxl.utils import column_index_from_string
 
@@ -129,7 +129,7 @@ def _scan_sheet(source: IO[bytes]) -> tuple[dict[tuple[int, int], int], set[byte
 def _fill_merged_cells(
     rows: Iterable[Sequence[object]], merged: Mapping[tuple[int, int], int], location: str
 ) -> Iterator[tuple[str, list[Json]]]:
-    """Copy the value of each range of merged cells in a column into the empty cells of its rows, and yield all rows.
+    """Yield the rows of a sheet in which each range of merged cells in a column is filled with its value.
 
     In an Excel file, only the first cell of a merged range has the value. A blank row is yielded as a row without cells.
 

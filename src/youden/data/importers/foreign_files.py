@@ -336,11 +336,10 @@ def find_unique_suffixes(paths: Sequence[Path]) -> list[str]:
 
 
 def find_disambiguating_suffixes(names: Sequence[str], paths: Sequence[Path]) -> list[str]:
-    """Return a suffix for each name that makes it unique, for example to write "m (a)" and "m (b)" for two names "m".
+    """Return a suffix for each name that makes it unique, as in "m (a)" and "m (b)" for two names "m".
 
-    The suffix of a name that occurs several times is a part of its path: the last folders or the file, without those that
-    all paths of the name have in common (`find_unique_suffixes`). The paths a/x and b/x have the suffixes "a" and "b". The
-    suffix is empty for a unique name, and for equal names with equal paths.
+    The suffix is the part of the path that distinguishes equal names (`find_unique_suffixes`): for the paths a/x and b/x, it
+    is "a" and "b". It is empty for a unique name, and for equal names with equal paths.
 
     names : names of the paths, such as those of models; several paths may have the same name
     paths : path of each name, in the same order

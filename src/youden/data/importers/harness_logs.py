@@ -152,9 +152,9 @@ def _name_agents(models: Sequence[Json], tasks: Sequence[str], paths: Sequence[P
 
 
 def _name_agents_by_arguments(logs: Sequence[_Log], names: Sequence[str]) -> list[str]:
-    """Name the agents of logs with the same model and task by an argument that has a different value in each of these logs.
+    """Distinguish logs of the same model and task by an argument with a different value in each log.
 
-    For example, two logs of a model become "gpt (version=v1)" and "gpt (version=v2)".
+    For example, two logs of the model "gpt" get the agents "gpt (version=v1)" and "gpt (version=v2)".
 
     logs : logs of Inspect
     names : name of the agent of each log, which is kept if there is no such argument
@@ -182,7 +182,7 @@ def _find_distinguishing_argument(arguments: Sequence[Mapping[str, Json]]) -> st
 def _read_log(path: Path, replaced: Replacements) -> _Log:
     """Read the header of a log of Inspect, which is a .json file or an .eval archive.
 
-    replaced : counter of values such as NaN that are replaced because a pool cannot hold them
+    replaced : counts the values that reading replaces, such as NaN, which becomes None
 
     Raises ImportFormatError [import-format] if the file is not a log.
     """
@@ -198,12 +198,11 @@ def _read_log(path: Path, replaced: Replacements) -> _Log:
 def _read_archive(path: Path, replaced: Replacements) -> _Log:
     """Open a log that Inspect stored as an .eval archive, which is a ZIP file, and read its header.
 
-    The header describes the run. It is the file header.json in the archive. If the run did not finish, it is the first file of
-    the journal that Inspect writes during a run. Because a log may be large, its samples are read later, when `read_samples` of
-    the returned log is called.
+    The header describes the run. It is in header.json or, if the run did not finish, in the first file of the journal. The
+    samples may be large. They are read when `read_samples` of the returned log is called.
 
     path : the archive
-    replaced : counter of values such as NaN that are replaced because a pool cannot hold them; `read_samples` updates it, too
+    replaced : counts the values that reading replaces, such as NaN, which becomes None; also updated by `read_samples`
 
     Raises: ImportFormatError [import-format] if the file is not a log or is damaged.
     """
@@ -235,7 +234,7 @@ def _read_members(path: Path, names: Sequence[str], replaced: Replacements) -> I
     """Yield the objects in members of an archive, with one member in memory at a time.
 
     names : names of the members in the archive
-    replaced : counter of values such as NaN that are replaced because a pool cannot hold them
+    replaced : counts the values that reading replaces, such as NaN, which becomes None
     """
     limit = UnpackLimit(path)
     try:
@@ -410,10 +409,11 @@ _SAMPLES_FILE = re.compile(r"samples_(?P<task>.+)_(?P<time>\d{4}-\d\d-\d\dT[\d.:
 def read_lm_eval(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> ImportedPool:
     """Import samples of lm-evaluation-harness.
 
-    Each model is an agent, and each `doc_id` an item. If several folders have the same model, each folder is an agent. If a
-    folder has several files of one task, the files come from repeated runs, and each timestamp in their names becomes an agent.
-    If there are several tasks, item ids begin with the task. The raw responses of generation tasks are imported; several
-    responses to an item are repeats. Tasks that compare log-likelihoods have no responses and are left out.
+    - Agents: each model is an agent. If several folders have the same model, each folder is an agent. If a folder has several
+      files of one task, each timestamp in their names is an agent.
+    - Items: each `doc_id` is an item. If there are several tasks, ids begin with the task.
+    - Responses: raw responses of generation tasks are imported, and several responses to an item are repeats. Tasks that
+      compare log-likelihoods have no responses and are left out.
 
     Parameters
     ----------
@@ -475,7 +475,7 @@ def _read_rows_of_first_filter(file: Path, replaced: Replacements) -> Iterator[t
     are read.
 
     file : a file samples_*.jsonl
-    replaced : counter of values such as NaN that are replaced because a pool cannot hold them
+    replaced : counts the values that reading replaces, such as NaN, which becomes None
 
     Yields the location of each sample, for messages, and its values by key.
     """
@@ -491,9 +491,11 @@ def _read_rows_of_first_filter(file: Path, replaced: Replacements) -> Iterator[t
 def name_lm_eval_agents(files: Sequence[Path]) -> list[str]:
     """Return the name of the agent of each file of samples, such as "llama" or "llama (runs/a, 2024-05-01T10-00-00)".
 
-    An agent is named after its model. If several folders contain files of this model, a part of the path of the folder is
-    added in parentheses. If the folder contains several files of one task, which come from repeated runs, the time in the name
-    of the file is added, too.
+    The name has up to three parts:
+
+    - the model;
+    - a part of the folder's path, if several folders contain files of this model;
+    - the time in the name of the file, if the folder contains several files of one task, which come from repeated runs.
 
     files : files samples_*.jsonl, one per model and task
 

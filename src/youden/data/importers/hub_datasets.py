@@ -71,7 +71,7 @@ def read_hf_dataset(
 def _read_from_hub(name: str, columns: Mapping[str, str], options: Mapping[str, str]) -> ImportedPool:
     """Import the data set OWNER/NAME from the Hub.
 
-    columns : column by role, such as "agent" or "text", as named by the user
+    columns : columns that the user named, by role, such as {"text": "answer"}
     options : `subset`, `split` and `revision` of the data set, if the user set them
 
     Returns the pool; `source` in the meta of each agent is OWNER/NAME@COMMIT.

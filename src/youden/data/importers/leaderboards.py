@@ -107,15 +107,13 @@ def _get_generator(row: Mapping[str, Json]) -> str | None:
 def _name_agents_of_files(generators_by_file: Mapping[Path, set[str | None]]) -> dict[Path, str]:
     """Name the agents of all files that contain the outputs of one agent only.
 
-    If two files share a folder, the agents are named after the generators (`_name_agents_by_generator`). Otherwise, they are
-    named after the folders of their files. The file of one agent is then recognized in two ways:
+    A generator is the model that wrote an output. If two files share a folder, agents are named after their generators
+    (`_name_agents_by_generator`). Otherwise, they are named after the folders. In this case, a file is of one agent if
 
-    - Its folder is in a folder `results`, as in the leaderboard.
-    - All of its rows have the same generator, and there are several files. The agent of a single file keeps the name of its
-      generator, because no other file has to be distinguished from it.
+    - its folder is in a folder `results`, as in the leaderboard, or
+    - there are several files, and all of its rows have the same generator.
 
-    generators_by_file : generators (models that wrote the outputs) in the rows of each file; None for rows that name no
-        generator
+    generators_by_file : generators in the rows of each file; None for rows that name no generator
 
     Returns the name of the agent by file. The rows of other files belong to the agents that their generators name.
     """
@@ -136,10 +134,10 @@ def _name_agents_of_files(generators_by_file: Mapping[Path, set[str | None]]) ->
 
 
 def _name_agents_by_generator(generators_by_file: Mapping[Path, set[str | None]]) -> dict[Path, str]:
-    """Name the agent of each file whose rows all have the same generator, which is the model that wrote the outputs.
+    """Name the agent of each file whose rows all have the same generator, the model that wrote the outputs.
 
-    An agent is named after its generator or, if the rows do not name a generator, after the folder of the file. A part of the
-    path is added to equal names, in parentheses.
+    The agent is named after the generator. If the rows name none, it is named after the folder of the file. Equal names get a
+    part of the path in parentheses.
 
     generators_by_file : generators in the rows of each file; None for rows that name no generator
 
@@ -223,10 +221,10 @@ def _add_answer(
     prompts: Mapping[tuple[str, int], Json],
     location: str,
 ) -> None:
-    """Add the responses in one row of a file of answers, which holds the answers of a model to one question.
+    """Add the responses in one row of a file of answers, which has a model's answers to one question.
 
-    An answer is a conversation, and each of its turns is an item. The row may have several choices, that is, several
-    sampled answers. The responses of the first choice get the repeat 1, those of the second get 2, and so on.
+    An answer is a conversation, and each of its turns is an item. A row may have several choices, which are sampled answers.
+    Responses of the first choice get the repeat 1, those of the second choice get 2, and so on.
 
     builder : receives the responses; a row without any response is counted as left out
     row : values of the row by key
@@ -255,10 +253,11 @@ def _find_nearest_questions(answers: Path) -> list[Path]:
 
 
 def _list_responses_by_choice(row: dict[str, Json]) -> list[list[Json]]:
-    """List the responses of each choice (a sampled answer) in a row of answers, one response per turn of the conversation.
+    """List the responses in a row of answers: one list per choice (a sampled answer), with one response per turn.
 
-    FastChat writes a list `choices` of objects, each with a list `turns`. Arena-Hard writes a list `messages`, which is the
-    conversation of the only choice. It is ignored if the choices have turns.
+    - FastChat writes a list `choices` of objects, each with a list `turns`.
+    - Arena-Hard writes a list `messages`, which is the conversation of the only choice.
+    - If a row has both lists, `messages` is ignored if the choices have turns.
 
     row : values of the row by key
 
@@ -278,9 +277,9 @@ def _list_responses_by_choice(row: dict[str, Json]) -> list[list[Json]]:
 
 
 def _get_responses_of_assistant(messages: Sequence[Json]) -> list[Json]:
-    """Return the responses in a conversation, which are the contents of the messages with the role "assistant".
+    """Return the responses in a conversation: the contents of the messages with the role "assistant".
 
-    The content of a message is a response, a list of responses, or an object that has the response under the key `answer`.
+    A content is a response, a list of responses, or an object with the response under the key `answer`.
 
     messages : messages of the conversation, which are objects with the keys `role` and `content`
     """
@@ -301,7 +300,7 @@ def _get_content(turn: Json) -> Json:
 def _read_prompts(files: Sequence[Path], replaced: Replacements) -> dict[tuple[str, int], Json]:
     """Read the prompts in files of questions.
 
-    replaced : counter of values such as NaN that are replaced because a pool cannot hold them
+    replaced : counts the values that reading replaces, such as NaN, which becomes None
 
     Returns a dictionary: (id of a question, number of a turn from 1) → prompt.
     """
@@ -419,9 +418,8 @@ def _read_file_results(file: Path, tests_by_variables: dict[bytes, int], replace
     A result is the output of one provider (a model) for one test.
 
     file : the file; its suffix determines the format
-    tests_by_variables : numbers of the tests that have no number in the file, by the variables of the test encoded as JSON;
-        new tests are added (`_read_results`)
-    replaced : counter of values such as NaN that are replaced because a pool cannot hold them; changed in place
+    tests_by_variables : numbers of tests that the file does not number, by their variables as JSON; new tests are added
+    replaced : counts the values that reading replaces, such as NaN, which becomes None; changed in place
 
     Returns the results in the order of the file, at least one.
 
@@ -439,11 +437,12 @@ def _read_file_results(file: Path, tests_by_variables: dict[bytes, int], replace
 
 
 def _read_results(file: Path, tests_by_variables: dict[bytes, int], replaced: Replacements) -> Iterator[_Result]:
-    """Yield the results of a JSON or JSON Lines file of promptfoo, one per test and provider.
+    """Yield the results of a JSON or JSON Lines file of promptfoo, one per test and provider (a model).
 
-    tests_by_variables : numbers of the tests that have no number in the file, by the variables and the description of the test
-        encoded as JSON; new tests are added. Pass the same dictionary for all files, so that a test keeps its number.
-    replaced : counter of values such as NaN that are replaced because a pool cannot hold them; changed in place
+    file : the file
+    tests_by_variables : numbers of tests that the file does not number, by their variables and description as JSON; new tests
+        are added. Pass the same dictionary for all files, so that a test keeps its number.
+    replaced : counts the values that reading replaces, such as NaN, which becomes None; changed in place
 
     Raises: ImportFormatError if the file cannot be read or has a different layout.
     """
@@ -485,9 +484,9 @@ def _format_variables(variables: Json) -> str | None:
 def _read_result_list(file: Path, replaced: Replacements) -> Iterator[tuple[str, dict[str, Json]]]:
     """Yield the results in a JSON file of promptfoo, each with its location for error messages.
 
-    The key `results` of the file has the list of results, or an object that has the list under its own key `results`.
+    The list of results is under the key `results`, or under the keys `results`, `results` of nested objects.
 
-    replaced : counter of values such as NaN that are replaced because a pool cannot hold them; changed in place
+    replaced : counts the values that reading replaces, such as NaN, which becomes None; changed in place
 
     Raises: ImportFormatError if the file cannot be read, or if it has no list of objects in one of these places.
     """
@@ -528,7 +527,7 @@ def _read_csv(file: Path, replaced: Replacements) -> Iterator[_Result]:
     The first columns of a file are the variables of the tests. They are followed by two columns for each provider and prompt:
     the outputs, called "[provider] prompt", and "Status".
 
-    replaced : counter of values such as NaN that are replaced because a pool cannot hold them; changed in place
+    replaced : counts the values that reading replaces, such as NaN, which becomes None; changed in place
 
     Raises: ImportFormatError [import-format] if the file has no such columns; [import-csv] if a row has more or fewer fields
         than the header.

@@ -250,10 +250,12 @@ def extract_rows(value: Json, location: Path | str = "") -> list[dict[str, Json]
 def _extract_rows_of_object(content: Mapping[str, Json], location: Path | str) -> list[dict[str, Json]]:
     """Extract the rows from the values of a JSON object.
 
-    - If no value is a list, the rows come from the inner objects (`_extract_rows_of_objects`). If there are none, the object is
-      a row if it has a response and an id or a prompt.
-    - If no list contains objects, the lists are the columns of one table.
-    - Otherwise, each list of objects is a table (`_choose_tables`).
+    The first of these rules that applies decides:
+
+    1. No value is a list: the rows come from the inner objects (`_extract_rows_of_objects`). Without inner objects, the object
+       itself is a row if it has a response, and an id or a prompt.
+    2. No list contains objects: the lists are the columns of one table.
+    3. Otherwise, each list of objects is a table (`_choose_tables`).
 
     location : file, for error messages
     """
@@ -353,8 +355,8 @@ def _are_records(objects: Mapping[str, dict[str, Json]]) -> bool:
     The objects are records in two cases:
 
     - Each object has a key whose name suggests a response, such as "answer".
-    - All objects have a key whose name suggests a question, such as "question", and the values of these keys are texts. No
-      value of an object is a list of objects, because that would be a separate table.
+    - Each object has a text under a key whose name suggests a question, such as "question". No object contains a list of
+      objects, because that would be a separate table.
 
     objects : objects by their keys in the file, such as the ids of items
     """
@@ -379,8 +381,10 @@ def _is_table_of_records(table: Mapping[str, Json]) -> bool:
 def _extract_rows_of_texts(texts: Mapping[str, dict[str, Json]]) -> list[dict[str, Json]]:
     """Extract one row per text, with the columns `agent`, `item` and `text`.
 
-    texts : {agent: {item: text}} or {item: {agent: text}}. The inner keys are the agents if there are fewer inner keys than outer
-        keys and the inner keys are not numbered. Otherwise, the outer keys are the agents.
+    texts : {agent: {item: text}} or {item: {agent: text}}
+
+    Usually, the outer keys are the agents. The inner keys are the agents if there are fewer of them, and if they are not
+    numbered.
     """
     inner_keys = set(chain.from_iterable(texts.values()))
     outer_role, inner_role = "agent", "item"

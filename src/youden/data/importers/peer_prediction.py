@@ -258,9 +258,9 @@ def _load_example(file: Path) -> Example:
 
 
 def _check_shapes(file: Path, example: Example) -> None:
-    """Check that the matrix and the list of scores of an item have the sizes that the number of its agents requires.
+    """Check the sizes of the matrix and the list of scores of an item.
 
-    The matrix must have one row and one column per agent, and the list one score per agent.
+    With n agents, the matrix must have n rows and n columns, and the list n scores.
 
     file : file of the item, for the error message
     example : content of the file
@@ -282,10 +282,9 @@ def _check_shapes(file: Path, example: Example) -> None:
 
 
 def _check_scores(file: Path, example: Example) -> None:
-    """Check that the score of each agent for an item is the mean of the values in its row of the matrix.
+    """Check that the score of each agent is the mean of its row of the matrix, without the diagonal.
 
-    A score that differs shows that the file was changed or damaged. The diagonal, which compares an agent with itself, is not
-    part of the mean.
+    A different score shows that the file was changed or damaged. The diagonal compares an agent with itself.
 
     file : file of the item, for the error message
     example : content of the file; the diagonal of its matrix is 0
@@ -413,8 +412,8 @@ def import_agents(path: str | PathLike[str]) -> Pool:
 def _make_agents(perspectives: Sequence[Perspective], groups: Mapping[str, str]) -> tuple[Agent, ...]:
     """Make the agents of a pool from the perspectives in an agents file.
 
-    perspectives : agents as the file describes them; the condition of a perspective is the id of the agent, and its strategy
-        becomes the value "strategy" of `meta`, if the file states one
+    perspectives : agents in the file. The condition becomes the id, and the strategy, if there is one, the value "strategy"
+        of `meta`.
     groups : group of each agent by its id; an agent that is missing here has no group
     """
     agents = []
@@ -480,10 +479,12 @@ def import_results(path: str | PathLike[str]) -> ImportedResults:
 
 
 def _make_rates(matrices: Floats, items: Ids, *, agent_ids: tuple[str, ...], item_ids: tuple[str, ...]) -> Rates:
-    """Convert the differences D = TPR − FPR of each item to rates, one row per item and ordered pair of agents.
+    """Convert the differences D = TPR − FPR to rates, with one row per item and ordered pair of agents.
 
-    The rates themselves are unknown, and only their difference is meaningful. A positive D is stored as the TPR, with the FPR 0.
-    The magnitude of a negative D is stored as the FPR, with the TPR 0.
+    Only the difference D is known, not the rates. It is stored in this way:
+
+    - D ≥ 0: the TPR is D, and the FPR is 0.
+    - D < 0: the TPR is 0, and the FPR is −D.
 
     matrices : float array (n_judged, n_agents, n_agents), D of each ordered pair on each judged item, in [−1, 1]
     items : int32 array (n_judged,), positions of the judged items in `item_ids`

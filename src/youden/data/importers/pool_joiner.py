@@ -363,15 +363,15 @@ class PoolBuilder:
             yield f"{n_responses:,} {reason} ({counts_by_agent}; first: {self._first_locations[reason]})"
 
     def _resolve_spelling_variants(self, kind: Literal["agent", "item"], ids: dict[str, str | None]) -> Iterator[str]:
-        """Merge ids of agents, or of items, that differ only by spaces or case, unless they belong to different agents or items.
+        """Merge ids of agents, or of items, that differ only by spaces or case.
 
-        Two ids belong to different agents if both agents responded to the same item. Two ids belong to different items if an
-        agent responded to both items.
+        Ids are not merged if they must be different: two agents that responded to the same item, or two items to which one
+        agent responded.
 
         kind : whether the ids are those of agents or of items
         ids : `_groups` or `_item_prompts`, whose keys are all ids of this kind; changed in place
 
-        Yields one sentence, for a note, per group of different ids.
+        Yields one sentence, for a note, per group of ids that are not merged.
 
         Raises: ImportFormatError [import-alike] if the ids of a group may be spellings of one id, and `merges` is False.
         """
@@ -444,7 +444,9 @@ class PoolBuilder:
 
 
 def _order_repeats(texts_by_label: Mapping[str | None, str]) -> list[str]:
-    """Return the texts of repeats in the order of their labels if all labels are whole numbers, else in the given order.
+    """Return the texts of repeated responses, ordered by label if all labels are whole numbers.
+
+    Otherwise, the texts keep their order.
 
     texts_by_label : text of each repeat by its label; the label is None for a response without one
     """
@@ -471,19 +473,19 @@ class PromptItemIds:
         """(agent, prompt, repeat) → text → number of the text among the different texts, from 0"""
 
     def get_id(self, agent: str, prompt: str, text: object = None, *, repeat: object = None) -> str:
-        """Return the id of the item to which a response belongs. All agents share the items of a prompt.
+        """Return the id of the item to which a response belongs.
 
-        Usually, a prompt has one item. However, an agent may have several different responses to a prompt with the same
-        `repeat`. The first response then belongs to the first item of the prompt, the second response to a second item, and so
-        on.
+        Usually, each prompt is one item, which all agents share. However, an agent may have several different responses to a
+        prompt with the same `repeat`. Its first response then belongs to the first item of the prompt, the second to a second
+        item, and so on.
 
         agent : id of the agent
         prompt : prompt of the item
         text : the response; a response without a text (None) is different from all others
         repeat : number or label of the repeat; responses with different labels may belong to one item
 
-        Returns the result of `make_id` for the number and the prompt of the item, such as "item-0000". Items are numbered in
-        the order in which they first occur. The prompt of a second item ends with " (2)".
+        Returns an id from `make_id`, such as "item-0000". Items are numbered in the order in which they first occur. The
+        prompt of a second item ends with " (2)".
         """
         text_numbers = self._text_numbers.setdefault((agent, prompt, str(repeat)), {})
         text_key = object() if text is None else text  # a new object equals no earlier text

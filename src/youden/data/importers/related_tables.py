@@ -86,15 +86,15 @@ class SourceTable(NamedTuple):
     def find_layout(self, columns: Mapping[str, str]) -> str | None:
         """Return a text that identifies the layout of the table; None if the table has no responses.
 
-        Tables with the same layout have their responses in the same columns, and are therefore read as one table. The text is
-        determined by the first of these cases that applies:
+        Tables with the same layout have their responses in the same columns, and are read as one table. The first of these
+        cases that applies determines the text:
 
-        1. The user named columns of responses: the text is what the user wrote, such as "gpt,llama".
-        2. The table has the columns of a known public data set: the text has the columns of all roles, such as
-           "agent=models[], text=generations[]".
-        3. Otherwise, the text is the name of the first column of texts whose name suggests responses.
+        1. The user named columns of responses: what the user wrote, such as "gpt,llama".
+        2. The table has the columns of a known public data set: the columns of all roles, such as "agent=models[],
+           text=generations[]".
+        3. Otherwise: the name of the first column of texts whose name suggests responses.
 
-        columns : column by role, as named by the user. If the role "text" is among them, only its columns may hold responses.
+        columns : columns that the user named, by role. If the role "text" is among them, only its columns may hold responses.
         """
         if "text" in columns:
             has_text_column = not set(split_text_columns(columns["text"], self.columns)).isdisjoint(self.columns)
@@ -112,18 +112,17 @@ class SourceTable(NamedTuple):
 def prepare_table(file: Path, name: str, rows: Rows, columns: Mapping[str, str], add_note: AddNote) -> SourceTable:
     """Make a table whose rows contain no nested objects.
 
-    - The values of a nested object become columns that are named by their paths, for example `input.question`. A list stays one
-      value.
-    - If no column has responses, but the objects in the lists of a column do, each of these objects becomes a row.
+    - The values of a nested object become columns named by their paths, such as `input.question`. A list stays one value.
+    - If only the objects in the lists of a column have responses, each of these objects becomes a row.
     - In spreadsheets, empty cells of agents, items and prompts are filled with the value above.
-    - Rows that hold no responses, such as the rows of a grader in a log, are left out.
+    - Rows without responses, such as the rows of a grader in a log, are left out.
 
-    The rows of a known public data set are not changed, unless the user named the column of texts.
+    The rows of a known public data set stay unchanged, unless the user named the column of responses.
 
     name : name of the file or sheet
     rows : location and values of each row, as the file has them; at least one
-    columns : columns by role that the user named
-    add_note : function that is called with each assumption about the table and the location to which it applies
+    columns : columns that the user named, by role, such as {"text": "answer"}
+    add_note : callback that receives each assumption about the table, and its location
 
     Returns the table with its flat rows.
     """
@@ -148,13 +147,13 @@ def prepare_table(file: Path, name: str, rows: Rows, columns: Mapping[str, str],
 
 
 def _find_table_of_elements(table: SourceTable, columns: Mapping[str, str]) -> SourceTable | None:
-    """Make a table with one row per element of a list, if the responses of a table are in lists of objects.
+    """If the responses of a table are inside lists of objects, make a table with one row per object.
 
-    For example, a row may have a question and a list of objects with the names of models and their answers. Each object then
-    becomes a row, which also has the other values of its original row.
+    For example, a row may have a question, and a list of objects with a model and its answer. Each object becomes a row,
+    which also has the question.
 
     table : table without a column of responses
-    columns : column by role, as named by the user
+    columns : columns that the user named, by role, such as {"text": "answer"}
 
     Returns the table for the first column whose objects contain responses; None if no column has such objects.
     """
@@ -174,7 +173,7 @@ def _get_named_values(row: Mapping[str, Json], columns: Mapping[str, str]) -> di
     """Return the values that a row has in the columns that the user named, except lists and combined columns (`a+b`).
 
     row : values of a row, which may be nested
-    columns : column by role, as named by the user; the role `text` may have several, separated by commas. A column is a
+    columns : columns that the user named, by role; the role `text` may have several, separated by commas. A column is a
         name, or a path (`a.b`).
 
     The keys of the result are the columns, as the user wrote them. Columns that do not exist in the row are left out.
@@ -204,11 +203,11 @@ def _move_header_into_rows(rows: Rows) -> Rows:
 def _drop_rows_without_responses(rows: Rows, *, is_log: bool, add_note: AddNote) -> Rows:
     """Remove the rows of a log that record something other than responses, such as the ratings of a grader.
 
-    A column whose name ends with "type" or "kind" may state what a row records. Rows without a model are removed if no row with
-    a model is of the same kind. If the rows are from a log with a header, rows without a prompt are removed by the same rule.
+    A column whose name ends with "type" or "kind" may state what a row records. Rows without a model are removed if no row of
+    the same kind has a model. In a log with a header, the same rule applies to rows without a prompt.
 
     is_log : whether the rows are from a log with a header
-    add_note : function that is called with a note and its location if rows are removed
+    add_note : callback that receives a note on the removed rows, and its location
     """
     columns = list(dict.fromkeys(chain.from_iterable(row for _, row in rows)))
     required_columns = [name for name in columns if is_agent_name(name) or (is_log and infer_role(name) == "prompt")]
@@ -232,17 +231,21 @@ def split_by_responses(
 
     Responses are read from the first of these groups that is not empty:
 
-    1. the tables that have responses and are stored in a folder such as "responses" or "predictions" below `path`;
-    2. all tables that have responses;
+    1. tables with responses in a folder such as "responses" or "predictions" below `path`;
+    2. all tables with responses;
     3. all tables.
 
-    A table has responses if it has the columns of a known public data set, or a column of texts whose name suggests responses.
-    If the user named columns of texts, a table has responses if it has one of these columns. Files with names such as
-    "questions" or "config" count as tables without responses, unless all files have such names.
+    A table has responses if one of these columns exists:
+
+    - a column of responses that the user named; if the user named any, only these columns count
+    - the columns of a known public data set
+    - a column of texts whose name suggests responses
+
+    Files with names such as "questions" or "config" count as tables without responses, unless all files have such names.
 
     path : file or folder that the user named
-    columns : column by role, as named by the user
-    add_note : function that is called with the number of the tables without responses, and an empty location
+    columns : columns that the user named, by role, such as {"text": "answer"}
+    add_note : callback that receives the number of tables without responses, and an empty location
 
     Returns the tables from which responses are read, and the others, both in the given order.
     """
@@ -271,14 +274,13 @@ def _is_in_response_folder(table: SourceTable, path: Path) -> bool:
 
 
 def add_location_columns(tables: Sequence[SourceTable]) -> tuple[str, ...]:
-    """Add columns that state the folder and the file of each row to tables, and return the names of these columns.
+    """Add columns to tables that state the folder and the file of each row, and return the names of the added columns.
 
-    There are up to two columns: `FILE` and, if several folders contain files of the same names, `FOLDER`. If files have several
-    sheets, `FILE` has the names of the sheets. A column is added only if its values differ between the tables. Times in names
-    of files and folders are ignored.
+    - `FILE` has the names of the files or, if files have several sheets, of the sheets.
+    - `FOLDER` is added if several folders contain files of the same names.
+    - `FILE_NUMBER` is added if all names number runs or seeds, as "run-2" does. Its name is not returned.
 
-    If all names number runs or seeds, the column of repeats `FILE_NUMBER` is added, too (`_add_repeat_numbers`). It is not
-    among the returned names.
+    `FILE` and `FOLDER` are left out if all their values are equal. Times in the names of files and folders are ignored.
 
     tables : tables of the files; their rows are changed in place
     """
@@ -336,16 +338,17 @@ def _find_named_folder(path: Path) -> Path:
 
 
 def _add_repeat_numbers(tables: Sequence[SourceTable]) -> list[Path]:
-    """Add the column `FILE_NUMBER` if the names of files or folders contain the numbers of repeats, for example `run-2.csv`.
+    """Add the column `FILE_NUMBER` if the names of files or folders number repeated runs, as in `run-2.csv`.
 
-    The column is added on two conditions:
+    Two conditions must hold:
 
-    - All names of the files, or else all names of the folders, contain a number, and not all of these names are equal.
-    - The agents can be distinguished without the numbers, by a column or by the rest of the paths.
+    - All names of files, or all names of folders, contain a number, and the names are not all equal.
+    - A column, or the rest of the paths, distinguishes the agents without the numbers.
 
     tables : tables of the files; their rows are changed in place
 
-    Returns the path of the file of each table without its suffix, and without the number if the column was added.
+    Returns the path of each table's file without its suffix. If the column was added, the number is removed from the path,
+    too.
     """
     paths = [table.file.with_suffix("") for table in tables]
     has_agent_column = any(map(is_agent_name, tables[0].columns))
@@ -369,12 +372,13 @@ def _remove_number(path: Path) -> Path:
 
 
 def add_prompts(roles: Roles, tables: Sequence[SourceTable], other_tables: Sequence[SourceTable]) -> Roles:
-    """Add the prompts of other tables to the rows of `tables`, and return the roles with the role of the added column.
+    """Add the prompts from other tables to the rows of `tables`, and return the roles with the added column.
 
-    The first column with a prompt for at least one of the items is used, in all tables that have it. If the ids of the items
-    have another name there, such as "id" for "item", all items must have a prompt. An item gets the prompt of a table in the
-    folder of its response, or else of the first table; the prompt is None if there is none. Nothing is changed if the roles
-    already have prompts, if the items have no ids, or if no table has their prompts.
+    - The first column that has a prompt for one of the items is used.
+    - The ids may be in a column of a different name, such as "id" for "item". In this case, each item must have a prompt.
+    - An item gets the prompt from the folder of its response, or else from the first table that has one, or else None.
+
+    Nothing is changed if there are already prompts, if the items have no ids, or if no table has their prompts.
 
     roles : roles of the columns of `tables`
     tables : tables with responses, whose rows are changed in place

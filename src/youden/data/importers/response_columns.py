@@ -48,7 +48,7 @@ class ColumnPath:
     def parse(cls, text: str, columns: Collection[str]) -> ColumnPath | None:
         """Parse the name of a column, names of columns joined by +, or a path such as `choices[].text`.
 
-        A text that is the name of a column is read as this name, even if it contains + or [].
+        The name of an existing column is never split, even if it contains + or [].
 
         text : text to parse. A path may contain one list, written as `[]`, and starts with the name of a column.
         columns : names of the columns of the table
@@ -111,9 +111,9 @@ _AGENT_AND_TEXT_LISTS = (
 
 
 def detect_known_layout(row: Mapping[str, Json]) -> dict[str, str]:
-    """Return the path of each role if a row has the layout of a known data set; otherwise an empty dictionary.
+    """Return where each kind of value is in a row if the row has the layout of a known data set; otherwise an empty dictionary.
 
-    A role is the use of a value, such as "agent", "text" or "item". The path of a role leads to its value in the row.
+    The keys of the result are roles, such as "agent", "text" or "item". The values are paths in the row.
 
     >>> detect_known_layout({"instruction": "i", "generations": ["a"], "generation_models": ["m"]})
     {'agent': 'generation_models[]', 'text': 'generations[]', 'prompt': 'instruction'}
@@ -158,14 +158,13 @@ def parse_column_paths(
 
     file : file of the table, for error messages
     row : first row of the table, which may be nested
-    columns : column or path by role; for the role text also several, separated by commas, one per agent
+    columns : column or path by role; the role "text" may have several, separated by commas, one per agent
 
-    Returns two dictionaries. The first has the path by role. The second is empty unless several columns of texts are named. It
-    then has the path of the responses by agent, and the first one has no role text. The agents are named after the columns.
+    Returns two dictionaries: role → path, and agent → path of its responses. The second is empty unless the role "text" has
+    several columns. In this case, the agents are named after the columns, and the first dictionary has no role "text".
 
-    Raises: ImportFormatError [import-columns] if a column or path does not exist or is invalid, if the role text is missing, if
-        both roles that identify an item (item and prompt) are missing, or if the columns of text and agent contradict each
-        other.
+    Raises: ImportFormatError [import-columns] if a column or path does not exist or is not valid; if the role "text" is
+        missing; if the roles "item" and "prompt" are both missing; if the columns of texts and agents contradict each other.
     """
     paths: dict[str, ColumnPath] = {}
     agent_paths: dict[str, ColumnPath] = {}
@@ -193,8 +192,10 @@ def _find_column_problem(
 ) -> str | None:
     """Describe why responses cannot be read from the named columns, and the remedy; None if they can be read.
 
-    If each agent has its own column of responses, no other column may name the agents. If a path leads into the elements of a
-    list, for example `choices[].model`, the path of the text must lead into the elements, too.
+    Two rules are checked:
+
+    - If each agent has its own column of responses, no other column may name the agents.
+    - If a path leads into a list, as `choices[].model` does, the path of the responses must lead into a list, too.
 
     row : first row of the table, whose columns the description lists
     paths : path to the value of each role, such as "item" or "text"
@@ -269,10 +270,15 @@ class ResponseReader:
             self._add_cell({**values, **response_values}, location)
 
     def _list_values_per_response(self, row: Mapping[str, Json], location: str) -> list[dict[str, Json]]:
-        """Return one dictionary per response of a row, with the values by role that differ between the responses.
+        """Split a row into its responses, and return one dictionary (role → value) per response.
 
-        If each agent has a column, these values are the agent and its text. If paths lead to the elements of lists, they are
-        the elements. The dictionary of a single response is empty. A row without responses is counted as left out or dropped.
+        It has only the values that differ between the responses:
+
+        - If each agent has a column, these values are the agent and its text.
+        - If paths lead into lists, these values are the elements of the lists.
+        - If the row has a single response, its dictionary is empty.
+
+        A row without responses is counted as left out or dropped.
         """
         if self.agent_paths:
             texts = {agent: path.get_value(row) for agent, path in self.agent_paths.items() if path.has_cell(row)}
@@ -290,11 +296,11 @@ class ResponseReader:
         return []
 
     def _split_lists(self, lists: Mapping[str, list[Json]], location: str) -> list[dict[str, Json]]:
-        """Convert the lists of a row to one dictionary of values by role per response, such as [{"text": "Yes"}, {"text": "No"}].
+        """Convert {"text": ["Yes", "No"]} to [{"text": "Yes"}, {"text": "No"}], with one dictionary per response.
 
         If the lists are empty or have different lengths, the result is empty, and the row is counted as left out or dropped.
 
-        lists : list of values by role, such as {"text": ["Yes", "No"]}
+        lists : lists of values in a row, by role
         location : file and line, for messages
         """
         lengths = set(map(len, lists.values()))
@@ -365,9 +371,11 @@ class ResponseReader:
     def _add_cleaned_response(self, values: dict[str, Json], location: str, *, is_listed: bool) -> None:
         """Clean the values of one response, number it among its repeats, and add it to the pool.
 
-        Several consecutive spaces in an id become one. A response that is not a text is converted to JSON. A response is not
-        added if it is an error of the spreadsheet. If no column has repeats and rows are not numbered in their order, different
-        responses of an agent to an item are repeats.
+        - Several consecutive spaces in an id become one.
+        - A response that is not a text is converted to JSON.
+        - A response that is an error of the spreadsheet, such as #REF!, is not added.
+        - Repeats are different responses of an agent to an item. They are numbered here if neither a column nor the order of
+          rows numbers them.
 
         values : value of each role in the row
         location : file and row, for messages
@@ -409,8 +417,8 @@ class ResponseReader:
     def _explain_missing_id(self, agent: Json, item: Json, prompt: Json) -> str | None:
         """Return the reason why a row names no agent or no item; None if it names both.
 
-        A spreadsheet error such as #REF! is not an id. If prompts identify the items, a row without a prompt has no item; it may
-        be a second header or a line of totals.
+        A spreadsheet error such as #REF! is not an id. If prompts identify the items, a row without a prompt has no item.
+        Such a row may be a second header or a line of totals.
         """
         identifying_prompt = prompt if self.has_generated_ids else None
         identifiers = {"agent": agent, "item": item, "prompt": identifying_prompt}
@@ -435,8 +443,8 @@ def _is_sheet_error(value: Json) -> bool:
 def _get_text(values: Mapping[str, Json]) -> Json:
     """Return the response in the values of a row; None if it is missing.
 
-    In a table with a column `empty`, a blank text counts as a response only if that column has a value such as "yes". Numbers
-    that are NaN or infinite are replaced by None, because JSON has no such numbers.
+    If the table has a column `empty`, it decides about blank texts: a blank text is a response only if the value is, for
+    example, "yes". NaN and infinite numbers become None, because JSON has no such numbers.
 
     values : value of each role, such as "text" and "empty"
     """

@@ -53,18 +53,17 @@ _MIN_SHARED_FRACTION = 0.5
 
 
 def resolve_restarting_ids(roles: Roles, rows: Sequence[Row], *, location: str) -> Roles:
-    """Return roles in which each item has an id of its own, although the ids in the table may restart.
+    """Return roles in which each item has its own id, although the same id may denote different items in the table.
 
-    Ids restart if different items have the same id, for example the id 1 in each subject. What identifies the items is decided
-    by the first of these cases that applies:
+    For example, the ids of questions may start again at 1 in each subject. The first of these cases that applies decides:
 
-    1. The ids do not restart: they identify the items.
+    1. Each id denotes one item: the ids identify the items.
     2. Other columns make the ids unique: these columns and the ids identify the items, as in "subject + id".
     3. The table has prompts: they identify the items.
-    4. There is nothing else: the ids identify the items, and rows of an agent with the same id count as repeats.
+    4. In all other tables, the ids identify the items, and rows of an agent with the same id count as repeats.
 
-    Repeats are several responses of an agent to an item. A column that numbers them gets the role `repeat`. If agents are named
-    by a model and the number of a run, the number is removed from the name.
+    Repeats are several responses of an agent to an item. A column that numbers them gets the role `repeat`. If the names of
+    agents include the number of a run, this number is removed.
 
     roles : roles of the columns of the table
     rows : all rows of the table; no value is nested
@@ -72,9 +71,9 @@ def resolve_restarting_ids(roles: Roles, rows: Sequence[Row], *, location: str) 
 
     Returns the changed roles, or the given roles if nothing needs to be changed.
 
-    Raises: ImportFormatError [import-ids] if a column may either make ids or prompts unique or number repeats, and neither its
-        name nor a prompt shows which; or if only prompts can identify the items, but more than a quarter of the rows have a
-        prompt that only one agent has.
+    Raises: ImportFormatError [import-ids] in two cases. (1) A column may make ids unique or number repeats, and neither its
+        name nor a prompt decides. (2) Only prompts can identify the items, but more than a quarter of the rows have a prompt
+        that no other agent has.
     """
     table = TableColumns(rows)
     roles = _remove_run_columns(roles, table)
@@ -85,10 +84,10 @@ def resolve_restarting_ids(roles: Roles, rows: Sequence[Row], *, location: str) 
 
 
 def _remove_run_columns(roles: Roles, table: TableColumns) -> Roles:
-    """Remove columns that number runs from the columns that name agents, so that all runs of a model are one agent.
+    """Remove the numbers of runs from the names of agents, so that all runs of a model are one agent.
 
-    The name of such a column has the word "run". Its values are equal except for a number at the end, such as run-1 and run-2.
-    The roles are returned unchanged if none of the remaining columns has a name that suggests models.
+    A column with the numbers of runs has a name with the word "run". Its values differ only by a number at the end, such as
+    run-1 and run-2. The roles stay unchanged if no other column of the agents has a name that suggests models.
     """
     run_columns = set()
     for name in roles.agents:
@@ -104,10 +103,14 @@ def _remove_run_columns(roles: Roles, table: TableColumns) -> Roles:
 
 
 def _assign_repeat_column(roles: Roles, table: TableColumns) -> Roles:
-    """Add the role `repeat` for the first unused column that numbers the responses of an agent to an item.
+    """Find a column that numbers several responses of an agent to an item, and give it the role `repeat`.
 
-    The name of the column suggests a number of repeats, and the column has different values in the rows of the same agent and
-    item. The roles are returned unchanged if a column has the role already, or if there is nothing to number.
+    The first unused column that meets these conditions is chosen:
+
+    - Its name suggests a number of repeats.
+    - Each row has a value, and rows of the same agent and item have different values.
+
+    The roles stay unchanged if there is no such column, if a column already has the role, or if there are no repeats.
     """
     item = roles.columns.get("item", roles.columns.get("prompt"))  # without ids, prompts identify the items
     if item is None or "repeat" in roles.columns:
@@ -126,10 +129,12 @@ def _assign_repeat_column(roles: Roles, table: TableColumns) -> Roles:
 
 
 def has_repeats_in_rows(roles: Roles, rows: Sequence[Row]) -> bool:
-    """Return whether several rows of an agent and an item are repeats, although no column numbers them.
+    """Return whether several rows of an agent and an item are repeated responses, although no column numbers them.
 
-    They are repeats if at least half of the cells (pairs of an agent and an item) have several rows, and a cell has different
-    responses. Equal responses of a cell are then kept. Otherwise, several rows may be copies of one row.
+    Without repeats, such rows may be copies of one row. Two conditions must hold:
+
+    - At least half of all pairs of an agent and an item have several rows.
+    - The rows of at least one pair have different responses.
     """
     item = roles.columns.get("item", roles.columns.get("prompt"))
     text_columns = roles.agent_columns or (roles.columns["text"],)
@@ -189,14 +194,14 @@ class _Responses:
         return [values[row] for row in self._rows]
 
     def have_unique_ids(self, *, prompts_decide: bool) -> bool:
-        """Return whether each id belongs to one item, and the ids need not be combined with another column.
+        """Return whether each id belongs to one item, so that no other column must be added to the ids.
 
-        This is the case in either of two cases:
+        One of these conditions is sufficient:
 
         - The table has prompts, and the rows of an agent with the same id have the same prompt.
-        - The rows of an agent with the same id and repeat have the same response.
+        - The rows of an agent with the same id and the same number of a repeat have the same response.
 
-        prompts_decide : whether the second case is ignored if the table has prompts
+        prompts_decide : whether the second condition is ignored if the table has prompts
         """
         if self.has_prompts:
             rows = [row for row in zip(self.agents, self.ids, self.prompts, strict=True) if row[-1] is not None]
@@ -209,14 +214,14 @@ class _Responses:
     def have_unique_ids_in(self, groups: Values, repeats: Values) -> bool:
         """Return whether a group and an id together identify an item, although the id alone does not.
 
-        Each row must have a group, and an agent must have the same id in two groups. If there are prompts, the rows of an agent
-        with the same group and id must have the same prompt. If there are no prompts, three other conditions must hold:
+        A group of items is, for example, a subject or a file. Each row must have a group, and an agent must have the same id
+        in two groups. The other conditions depend on the prompts:
 
-        - The rows of an agent with the same group, id and repeat have the same response.
-        - Groups have at least two ids on average.
-        - The agents have items in common (`has_shared_items`).
+        - With prompts, the rows of an agent with the same group and id have the same prompt.
+        - Without prompts, the rows of an agent with the same group, id and repeat have the same response. In addition, groups
+          have at least two ids on average, and the agents have items in common (`has_shared_items`).
 
-        groups : group of items of each row (n_rows,), such as its subject or file; None if missing
+        groups : group of each row (n_rows,); None if missing
         repeats : number or label of the repeat of each row (n_rows,); None if missing, "" in all rows without repeats
         """
         if None in groups or are_determined_by(groups, self.agents, self.ids):
@@ -256,15 +261,15 @@ class _Responses:
         return [len(agents_by_item[item]) for item in items]
 
     def are_prompts_groups(self, prompt_column: str) -> bool:
-        """Return whether the supposed prompts are groups of several items, such as subjects.
+        """Return whether the column of prompts holds groups of items instead, such as subjects.
 
         Three conditions must hold:
 
-        - The values of the column have no spaces, unless the name of the column suggests subjects.
-        - A value occurs with at least two ids of items on average.
-        - At least one agent has responses with several ids and the same value.
+        - The values have no spaces, unless the name of the column suggests subjects.
+        - Each value occurs with at least two ids of items on average.
+        - At least one agent has several ids with the same value.
 
-        prompt_column : name of the column of the supposed prompts
+        prompt_column : name of the column
         """
         groups = set(self.prompts) - {None}
         have_spaces = any(" " in str(group) for group in groups)
@@ -276,14 +281,14 @@ class _Responses:
 
 
 def _add_group_to_item(roles: Roles, table: TableColumns, *, location: str) -> Roles:
-    """Identify the items by a group, such as a subject, together with the id, if the ids restart in each group.
+    """If the same ids occur in several groups, such as subjects, identify each item by its group and its id.
 
     If no column has the groups, items are identified by their prompts.
 
     roles : columns by role
     location : path of the table, for errors
 
-    Returns the changed roles; the same roles if ids do not restart.
+    Returns the changed roles; the same roles if each id already belongs to one item.
 
     Raises: ImportFormatError [import-ids] if it is unclear whether rows with the same id are repeats.
     """
@@ -309,10 +314,13 @@ def _add_group_to_item(roles: Roles, table: TableColumns, *, location: str) -> R
 def _check_prompts_identify_items(roles: Roles, table: TableColumns, *, location: str) -> None:
     """Check that rows with the same prompt are not different items, such as the same question about several images.
 
-    They may be different items if an agent has several responses to a prompt, and a column without a role distinguishes these
-    responses and has the same values for several agents.
+    They may be different items if the table has a column without a role in which
 
-    Raises: ImportFormatError [import-ids] if there is such a column, because it may also number repeats.
+    - several responses of an agent to one prompt have different values, and
+    - several agents have the same values.
+
+    Raises: ImportFormatError [import-ids] if there is such a column, because it may also number repeated responses to one
+        item.
     """
     has_one_agent = not roles.agent_columns and len(set(table.join_columns(roles.agents))) == 1
     if "item" in roles.columns or "repeat" in roles.columns or "prompt" not in roles.columns or has_one_agent:
@@ -331,13 +339,13 @@ def _check_prompts_identify_items(roles: Roles, table: TableColumns, *, location
 
 
 def _list_group_candidates(roles: Roles, *, has_prompts: bool) -> tuple[list[str], list[str]]:
-    """List the unused columns that may hold groups of items, such as subjects in which the ids restart.
+    """List the unused columns that may hold groups of items, such as subjects, each with its own numbering of the items.
 
     roles : columns by role
-    has_prompts : whether the table has prompts. Without prompts, it is not clear whether folders and files are groups of items.
+    has_prompts : whether the table has prompts; without them, it is not clear whether folders and files are groups of items
 
-    Returns two lists: the columns whose names suggest groups of items, and all others. Columns whose names suggest repeats
-    are in neither list. Without prompts, the columns of folders and files are in the second list.
+    Returns two lists. The first has the columns whose names suggest groups of items. The second has all others and, without
+    prompts, the columns of folders and files. Columns whose names suggest repeated responses are in neither list.
     """
     candidates = [name for name in roles.unused if not split_into_words(name) & _REPEAT_WORDS]
     named_like_groups = [name for name in candidates if split_into_words(name) & _GROUP_WORDS]
@@ -349,8 +357,9 @@ def _list_group_candidates(roles: Roles, *, has_prompts: bool) -> tuple[list[str
 def _find_group_columns(group_columns: Sequence[str], roles: Roles, responses: _Responses) -> tuple[str, ...]:
     """Find one or two columns of groups, such as subjects, within which each id belongs to one item.
 
-    Single columns are tried first, then pairs. In the first search, only the column with the role `repeat` distinguishes repeats
-    of an item. If nothing is found, all columns whose names suggest repeats, such as "date", distinguish them in a second search.
+    Single columns are tried first, then pairs. Repeated responses of an agent to an item are recognized by the column with
+    the role `repeat`. If nothing is found, the search is repeated. Then all columns whose names suggest repeats, such as
+    "date", distinguish the responses.
 
     group_columns : columns whose names suggest groups of items
     roles : columns by role
@@ -373,23 +382,26 @@ def _find_group_columns(group_columns: Sequence[str], roles: Roles, responses: _
 def _choose_unnamed_group_or_prompt(
     roles: Roles, columns: Sequence[str], responses: _Responses, *, location: str
 ) -> Roles:
-    """Identify the items by a column whose name does not suggest groups of items, or by prompts, and return the changed roles.
+    """Identify the items by a column whose name does not suggest groups of items, or by their prompts.
 
-    There are four cases:
+    The first of these cases that applies decides:
 
-    - A column makes the ids unique, and prompts confirm it: the column and the ids together identify an item.
-    - A column makes the ids unique, and there are no prompts: an error is raised, because the column may number repeats.
-    - No column makes the ids unique, but there are prompts: the prompts identify the items.
-    - There is neither: rows with the same id count as repeats, and the roles are returned unchanged.
+    - A column makes the ids unique, and there are prompts, which confirm it. The column and the ids identify the items.
+    - A column makes the ids unique, and there are no prompts. This is an error, because the column may number repeated
+      responses.
+    - No column makes the ids unique, and there are prompts. The prompts identify the items.
+    - There is neither. Rows with the same id count as repeats, and the roles stay unchanged.
 
     roles : columns by role
-    columns : columns whose names do not suggest groups. Columns of information about responses, such as scores, are ignored
-        unless their names may also refer to groups of items (`_KINDS`), as "level" does.
+    columns : columns whose names do not suggest groups; scores and other information about responses are ignored, except
+        names with a word such as "level"
     responses : rows of the table, with their ids
     location : path of the table, for errors
 
-    Raises: ImportFormatError [import-ids] in the second case, and in the third case if more than a quarter of the rows have a
-        prompt that only one agent has. The agents could then not be compared.
+    Returns the changed roles.
+
+    Raises: ImportFormatError [import-ids] in the second case; in the third case, if more than a quarter of the rows have a
+        prompt that no other agent has, because agents could then not be compared.
     """
     item = roles.columns["item"]
     for name in columns:
@@ -415,7 +427,10 @@ def _choose_unnamed_group_or_prompt(
 
 
 def _describe_ambiguity(column: str, item: str, responses: _Responses, agents: Sequence[str]) -> str:
-    """Describe, for an error message, that a column may separate items or agents or number repeats, and how the user can decide.
+    """Describe an ambiguous column and its remedy, for an error message.
+
+    The values of the column may distinguish items, agents, or repeated responses to an item. The message names the option for
+    each of these meanings.
 
     column : the ambiguous column
     item : column of the ids of items

@@ -148,8 +148,8 @@ def _read_helm(files: list[Path]) -> LocatedRows:
 def _find_helm_model(file: Path) -> Json:
     """Return the name of the model of a run of HELM.
 
-    The name is read from the file run_spec.json of the run. If this file does not exist, the name is taken from the name of
-    the folder, such as "openai_gpt-4" from "mmlu:subject=law,model=openai_gpt-4".
+    The name is in the file run_spec.json of the run. Without this file, the name of the folder states it:
+    "mmlu:subject=law,model=openai_gpt-4" is a run of "openai_gpt-4".
 
     file : any file in the folder of the run
     """
@@ -163,12 +163,11 @@ def _find_helm_model(file: Path) -> Json:
 def _read_mteb(files: list[Path]) -> LocatedRows:
     """Yield the results of MTEB, a benchmark of text embeddings: a row per model and task.
 
-    The score of a row is the mean of the main scores of the task over its splits, such as "test", and its subsets, such as
-    languages. Files without a main score are skipped.
+    The score is the mean of all main scores of the task. There is one for each split, such as "test", and subset, such as a
+    language. Files without a main score are skipped.
 
-    files : files model_meta.json, one per model. The other JSON files of the same folder are the results of the model, one per
-        task. A result has the key `scores`, with a list for each split. The elements of the list have the key `main_score`, one
-        for each subset.
+    files : files model_meta.json, one per model. Other JSON files in the same folder have one task each. Their key `scores`
+        has a list for each split, with an object with the key `main_score` for each subset.
 
     Raises: ImportFormatError if the results of a split are not a list.
     """
@@ -185,10 +184,12 @@ def _read_mteb(files: list[Path]) -> LocatedRows:
 
 
 def _read_swe_bench(files: list[Path]) -> LocatedRows:
-    """Yield one row per model and instance (task) of SWE-bench, with the score 1 if the model resolved the instance, else 0.
+    """Yield one row per model and task of SWE-bench, with the score 1 if the model resolved the task, else 0.
 
-    A file is the report of one model, with a list of instances per outcome, or an object with the resolved instances of each
-    model. Other files are ignored. Each report of a model gives a row for each instance that any file lists.
+    Each report of a model gives a row for each task that any file lists.
+
+    files : reports of SWE-bench, of one or of several models; other files are ignored
+
 
     Raises: ImportFormatError [scores-reports] if two reports of one model do not list the same instances.
     """

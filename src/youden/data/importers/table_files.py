@@ -59,10 +59,10 @@ _INVALID_BYTES = re.compile("[\udc80-\udcff]+")
 
 
 def find_tables(paths: Sequence[Path]) -> list[Path]:
-    """List the tables in files and folders.
+    """List the files of tables in files and folders.
 
-    `save_to_disk` of the package `datasets` writes a folder per split, which is a part of a data set such as "test". If the
-    paths contain folders of splits, each of them is a table, and all other tables are ignored.
+    The package `datasets` saves each part of a data set, such as "test", in a folder of its own, called a split. If there are
+    folders of splits, each of them is a table, and all other tables are ignored.
 
     paths : files and folders
 
@@ -100,16 +100,16 @@ def read_plain_frame(file: Path, add_note: AddNote) -> pd.DataFrame | None:
 
     A file is plain if it meets all of these conditions:
 
-    - Its first line is a header of at least two unique names, and no row has more fields than the header or repeats it.
-    - The header is not the header of a pool. The cells of a pool must not be changed.
-    - The header does not contain `guarded`, the column of youden's exports that lists guarded formulas.
+    - Its first line is a header of at least two unique names.
+    - No row has more fields than the header or repeats the header.
+    - The header is not the header of a pool, because the cells of a pool must not be changed.
+    - The header has no name `guarded`, which marks files that youden has exported.
 
     file : file of a table
-    add_note : function that is called with each assumption about the file, and its location
+    add_note : callback that receives each assumption about the file, and its location
 
-    Returns the rows that `read_rows` yields, with texts as cells, and NaN for an empty cell. None if the file has another
-    format, is not plain, is not valid or has no rows. In this case, call `read_rows`, which reads the file or raises an error
-    that states the fault.
+    Returns the rows of `read_rows`, with texts as cells and NaN for an empty cell. The result is None if the file is not
+    plain, is not valid or has no rows. In this case, call `read_rows`, which reads the file or explains the fault.
     """
     if file.suffix.lower() not in (".csv", ".tsv", ".tab") or not file.is_file():
         return None
@@ -174,8 +174,8 @@ def read_tables(file: Path, add_note: AddNote, replaced: Replacements) -> Iterat
     pairs of a location and a dictionary. The errors are those of `read_rows`.
 
     file : file of a table, or folder of a split that `datasets` saved
-    add_note : function that receives each assumption about the file, and its location
-    replaced : counter of the values that are replaced because a pool cannot hold them
+    add_note : callback that receives each assumption about the file, and its location
+    replaced : counts the values that reading replaces, such as NaN, which becomes None
     """
     if file.suffix.lower() not in EXCEL:
         name = file.stem if file.is_file() else file.name
@@ -238,9 +238,11 @@ def read_rows(
 
 
 def _read_json_rows(file: Path, replaced: Replacements | None) -> Iterator[tuple[str, Row]]:
-    """Yield the location and the values of each row of a file with one JSON value, or with one JSON object per line.
+    """Yield the location and the values of each row of a file in JSON or JSON Lines.
 
-    replaced : counter of the values that are replaced because a pool cannot hold them, such as NaN; None to count none
+    A file in JSON has one value with all rows. A file in JSON Lines has one object per line.
+
+    replaced : counts the values that reading replaces, such as NaN, which becomes None; None to count nothing
     """
     text = read_text(file, replaced)
     try:
@@ -257,7 +259,7 @@ def _read_json_rows(file: Path, replaced: Replacements | None) -> Iterator[tuple
 
 
 def _check_only_objects(value: Json, file: Path) -> None:
-    """Raise ImportFormatError [import-json] if a list has objects, which are rows, and values that are neither rows nor null."""
+    """Raise ImportFormatError [import-json] if a list mixes objects, which are rows, with values other than objects and null."""
     if not isinstance(value, list) or not any(isinstance(element, dict) for element in value):
         return
     for number, element in enumerate(value, 1):
@@ -347,14 +349,16 @@ def read_separated(file: Path, separator: str, *, text: str) -> Iterator[tuple[s
 def _read_separated_rows(
     file: Path, add_note: AddNote, replaced: Replacements | None, *, strict: bool
 ) -> Iterator[tuple[str, Row]]:
-    """Yield the location and the values of each row of a CSV or TSV file.
+    """Read a CSV or TSV file, and yield the location and the values of each row.
 
-    The separator is the one that splits most lines into the same number of fields. If the first line has the columns of a pool,
-    or if `strict` is True, this line is the header, and cells are kept as they are. In other files, there may be titles above
-    the header, and blank cells become None.
+    The separator is the one that splits most lines into the same number of fields. The header is found in one of two ways:
 
-    add_note : function that is called with each assumption about the file, and its location
-    replaced : counter of the characters that are replaced because they are not valid; None to count none
+    - If `strict` is True, or if the first line has the columns of a pool, the first line is the header. Cells stay as they
+      are.
+    - Otherwise, there may be titles above the header, and blank cells become None.
+
+    add_note : callback that receives each assumption about the file, and its location
+    replaced : counts the invalid characters that are replaced; None to count nothing
     strict : whether the first line must be the header, see `read_rows`
 
     Raises: ImportFormatError if the file cannot be decoded or is not a table; see `read_rows`.
@@ -374,12 +378,12 @@ def _read_separated_rows(
 def _decode_windows_text(file: Path) -> str | None:
     """Decode a table that is not UTF-8 as Windows-1252; return None if it seems to have a different encoding.
 
-    Bytes that are valid UTF-8 are decoded as UTF-8, and only the others as Windows-1252. Another encoding is assumed in these
-    cases:
+    Bytes that are valid UTF-8 are decoded as UTF-8, and only the others as Windows-1252. These signs suggest a different
+    encoding:
 
     - A byte has no meaning in Windows-1252, or the text has null bytes.
     - Most of the invalid bytes are consecutive. In European languages, accented letters are mostly single.
-    - The table has the header of a pool, because youden writes pools in UTF-8.
+    - The table has the header of a pool. Pools are written in UTF-8.
 
     Raises: ImportFormatError [import-format] if the file is a ZIP archive.
     """
@@ -412,8 +416,8 @@ def _decode_separated_file(file: Path, add_note: AddNote, replaced: Replacements
     The file is read as UTF-8 or in the encoding that its byte order mark states. A file in neither encoding is read as
     Windows-1252, the encoding that Excel uses in Western Europe.
 
-    add_note : function that is called with each assumption about the file, and its location
-    replaced : counter of the characters that are replaced because they are not valid; None to count none
+    add_note : callback that receives each assumption about the file, and its location
+    replaced : counts the invalid characters that are replaced; None to count nothing
     strict : if True, Windows-1252 is not tried, and null bytes are accepted
 
     Raises: ImportFormatError [import-encoding] if the file cannot be decoded or has many null bytes; [import-format] if
@@ -471,10 +475,11 @@ def _read_exact_rows(
 def _detect_separator(text: str, file: Path) -> str:
     """Return the separator that splits most of the first 50 lines into the same number of fields, at least two.
 
-    If several separators split equally many lines, the one with the most fields is returned. If the numbers of fields are
-    equal, too, it is the usual separator of the file: a comma for the suffix .csv, and a tab for other suffixes.
+    If several separators split equally many lines, the one with more fields is returned. If these numbers are equal, too, the
+    suffix decides: a comma for .csv, and a tab for all others.
 
     text : content of the file
+    file : path of the file
     """
     other_separators = ",;\t|"
     usual_separator = "," if file.suffix.lower() == ".csv" else "\t"
@@ -511,7 +516,7 @@ def read_text_folder(folder: Path, replaced: Replacements) -> Rows:
     The files in a folder `prompts` or `questions` are the prompts of the items.
 
     folder : folder with one subfolder per agent
-    replaced : counter of the characters that are replaced because a pool cannot hold them
+    replaced : counts the invalid characters that are replaced
 
     Returns, for each response, the path of its file, and the values of the columns agent, item, text and prompt.
 

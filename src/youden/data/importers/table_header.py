@@ -52,20 +52,20 @@ def count_cells(record: Sequence[Json]) -> int:
 def find_rows_below_header(records: Records, file: Path, add_note: AddNote, *, ragged: bool = False) -> Rows:
     """Find the header of a table, and return the rows below it.
 
-    The header is the first line with several cells that is not a title.
+    The header is the first line with several cells that is not a title. Empty and repeated columns, repeated headers, and
+    lines of totals at the end are left out.
 
     records : location and cells of each line
     file : file of the table, for error messages
-    add_note : function that is called with a sentence and its location, for example if lines above the header are left out
+    add_note : callback that receives a sentence and its location, for example if lines above the header are left out
     ragged : whether rows may be longer than the header; the additional columns get names
 
-    Returns the location and the values by column of each row; the value of a missing cell is None. The names of two header
-    lines are joined, as in "gpt answer". Empty and repeated columns, repeated headers, and lines of totals at the end are left
-    out.
+    Returns the location of each row, and its values by column. The value of a missing cell is None. If the header has two
+    lines, their names are joined, as in "gpt answer".
 
-    Raises: ImportFormatError [import-empty] if no row is below a header; [import-csv] if a row is longer than the header and
-        `ragged` is False, if there are several tables below each other, or if several columns have a name that only one column
-        can have, such as "prompt". Two tables next to each other have such repeated names.
+    Raises: ImportFormatError [import-empty] if there is no row below a header; [import-csv] if a row is longer than the
+        header and `ragged` is False, if there is a second table below the first, or if two columns have a name that only one
+        can have, such as "prompt".
     """
     below_empty_line = {location for (_, above), (location, _) in pairwise(records) if count_cells(above) == 0}
     lines, numbers = _remove_empty_lines_and_columns(records)
@@ -85,9 +85,9 @@ def find_rows_below_header(records: Records, file: Path, add_note: AddNote, *, r
 
 
 def _remove_empty_lines_and_columns(records: Records) -> tuple[Records, list[int]]:
-    """Remove the lines and columns without any value, and make all lines equally long.
+    """Remove the lines and the columns without any value, and make all lines equally long.
 
-    Returns the location and the cells of each remaining line, and the number of each remaining column in the file, from 1.
+    Returns two lists: the remaining lines with their locations, and the number of each remaining column in the file, from 1.
     """
     filled_columns: set[int] = set()
     for _, record in records:
@@ -109,7 +109,7 @@ def _split_at_header(lines: Records, position: int, file: Path, add_note: AddNot
     lines : location and cells of each line that is not empty; all lines have the same number of cells
     position : position of the header in `lines`
     file : file of the table, for messages
-    add_note : function that is called with a remark and its location if lines are joined or left out
+    add_note : callback that receives a remark and its location if lines are joined or left out
 
     Returns the cells of the header, and the location and cells of each row.
     """
@@ -133,18 +133,19 @@ def _split_at_header(lines: Records, position: int, file: Path, add_note: AddNot
 def _name_columns(
     header: Sequence[Json], records: Sequence[Sequence[Json]], numbers: Sequence[int], file: Path, add_note: AddNote
 ) -> dict[str, int]:
-    """Give each column that has a name or values a unique name.
+    """Return the position of each column by its name, after giving each column a unique name.
 
-    A column with the name and the cells of an earlier column is left out. If the third column has no name, it is called
-    "column 3". If it has the name of an earlier column, its number is appended, as in "name (3)".
+    - An empty column is left out, and so is a column that equals an earlier one in its name and all cells.
+    - A column without a name gets its number in the file, as in "column 3".
+    - If an earlier column has the same name, the number is appended, as in "name (3)".
 
     header : names of the columns, as the file has them; None for a column without a name
     records : cells of the lines below the header
     numbers : number of each column in the file, from 1
     file : file of the table, for messages
-    add_note : function that is called with a remark and the name of the file if several columns have the same name
+    add_note : callback that receives a remark and the name of the file if several columns have the same name
 
-    Returns the position of each column in `header`, counted from 0, by its name, such as "answer" or "answer (3)".
+    Returns a dictionary: name of a column → its position in `header`, from 0.
 
     Raises: ImportFormatError [import-csv] if several columns have a name that only one can have, such as "prompt".
     """
@@ -190,7 +191,7 @@ def _check_repeated_names(repeated_names: Sequence[str], file: Path, add_note: A
 
     repeated_names : names that several columns have
     file : file of the table, for messages
-    add_note : function that is called with the text of the note and the name of the file
+    add_note : callback that receives the text of the note and the name of the file
 
     Raises: ImportFormatError [import-csv] if a name suggests a role that only one column can have, such as "prompt". The file
         may then contain several tables next to each other.
@@ -215,7 +216,7 @@ def _find_header_position(lines: Records, file: Path) -> int:
     Usually, the header is the first line with several cells. A later line is the header if two conditions hold:
 
     - The later line resembles a header (`_is_header`).
-    - All lines above it may be titles: each has cells in at most half of the columns, and is not the first of two header lines.
+    - Each line above it may be a title: it has cells in at most half of the columns, and is not the first line of a header.
 
     lines : location and cells of each line that is not empty
     file : file of the table, for the error message
@@ -246,8 +247,9 @@ def _find_header_position(lines: Records, file: Path) -> int:
 def _is_header(lines: Sequence[Sequence[Json]], *, n_columns: int) -> bool:
     """Return whether a line resembles a header.
 
-    The line must have cells in more than half of the columns, and no cell may be a number. Together, its cells must be less than
-    half as long as the cells of the line below it. A line without a line below it is not a header.
+    - It has cells in more than half of the columns.
+    - None of its cells is a number.
+    - All its cells together have less than half as many characters as those of the line below it, which must exist.
 
     lines : cells of a line and of the line below it, if there is one
     """
@@ -265,9 +267,14 @@ def _is_header(lines: Sequence[Sequence[Json]], *, n_columns: int) -> bool:
 def _join_header_lines(header: Sequence[Json], first_rows: Sequence[Sequence[Json]]) -> list[str | None] | None:
     """Join the names of a header with the labels in the line below it, as in "gpt answer"; None if there are no labels.
 
-    The line below has labels if at least two names have the same ones, such as "answer" and "score" below both "gpt" and
-    "llama". The labels must be different words. No label may recur in the next line, because a text that recurs may be a value.
-    A column without a name, as in merged cells, has the name of the column before it.
+    For example, the labels "answer" and "score" may be below both "gpt" and "llama". The line below the header has labels if
+    these conditions hold:
+
+    - At least two names have the same labels.
+    - The labels are different words, not numbers.
+    - No label recurs in the next line, because a text that recurs may be a value.
+
+    A column without a name gets the name of the column before it, as in merged cells.
 
     header : cells of the header
     first_rows : cells of the next two lines
@@ -327,7 +334,7 @@ def _remove_repeated_headers(lines: Records, header: Sequence[Json], add_note: A
 
     lines : location and cells of each line below the header
     header : cells of the header
-    add_note : function that receives a remark on the removed lines
+    add_note : callback that receives a remark on the removed lines
 
     Returns the other lines.
 
@@ -378,13 +385,13 @@ def _check_no_second_table(rows: Records, below_empty_line: Collection[str]) -> 
 
 
 def _is_second_table(lines: Sequence[Sequence[Json]], lines_above: Sequence[Sequence[Json]]) -> bool:
-    """Return whether some lines are a second table, with another header and other columns, below the rows of the first table.
+    """Return whether some lines are a second table, with its own header and other columns, below the rows of a first table.
 
-    A column is examined only if at least half of the rows above have a text in it. Two conditions must hold:
+    Columns are compared only if at least half of the rows above have a text in them. Two conditions must hold:
 
-    - The first line is a header: more than half of its filled cells are less than half as long as the texts above them, and
-      no cell is a number.
-    - The lines below this header have no texts in at least one of the columns.
+    - The first line is a header: it has no number, and more than half of its cells are short. A short cell has less than half
+      the mean length of the texts above it.
+    - Below this header, at least one column has no texts.
 
     lines : cells of the lines, which are consecutive
     lines_above : cells of the rows above the lines, at least one
@@ -415,10 +422,10 @@ def _list_texts(cells: Sequence[Json]) -> list[str]:
 
 
 def _remove_totals(lines: Records, add_note: AddNote) -> Records:
-    """Leave out the lines of totals or means at the end of a table of texts.
+    """Remove the lines of totals or means at the end of a table of texts, and return the other lines.
 
     lines : location and cells of each line below the header
-    add_note : function that receives a remark on the lines
+    add_note : callback that receives a remark on the removed lines, and its location
     """
     records = [record for _, record in lines]
     n_kept = len(lines)
@@ -468,13 +475,14 @@ def _make_row(record: Sequence[Json], positions: Mapping[str, int]) -> Row:
 
 
 def fill_down(rows: Rows, column: str, add_note: AddNote) -> None:
-    """Fill the empty cells (None) of a column in place, each with the value above it, as in a column with merged cells.
+    """Fill the empty cells (None) of a column in place, each with the value above it.
 
-    Nothing is filled if the first cell is empty, or if less than 30% of the cells are empty.
+    In files, a value is often written only in the first of several rows. Nothing is filled if the first cell is empty, or if
+    less than 30% of the cells are empty.
 
     rows : location and values by column of each row
     column : name of the column
-    add_note : function that is called with a sentence about the filled cells, and the location of the first row of the table
+    add_note : callback that receives a sentence about the filled cells, and the location of the first row
     """
     values = [row.get(column) for _, row in rows]
     n_empty = values.count(None)

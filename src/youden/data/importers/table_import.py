@@ -117,19 +117,19 @@ def read_table(
 
 
 def _are_columns_known(files: Sequence[Path], columns: Mapping[str, str]) -> bool:
-    """Return whether the columns of responses and items are known, so that no values need to be examined to find them.
+    """Return whether the columns of responses and items are known without examining the values of the columns.
 
     The first of these rules that applies decides:
 
-    1. If the user named a path to the elements of a list, such as `choices[].text`, the columns are known.
-    2. In spreadsheets and other files that are not in `_PLAIN`, the columns are not known.
-    3. If the user named the folder or the file of the rows, or a combined column such as `subject+id`, the columns are not
-       known: their values must be computed.
-    4. The columns are known if the user named them, if they have the names of roles, such as "text" and "item", or those of a
-       known public data set. A single file must also name its agents, or have no other column, which might name them.
+    1. The columns are known if the user named a path into a list, such as `choices[].text`.
+    2. They are not known in spreadsheets and other files whose suffix is not in `_PLAIN`.
+    3. They are not known if the user named folders, files or a combined column such as `subject+id`. Such columns must be
+       computed.
+    4. They are known if the user named them, or if they have known names: "text" and "item", or the names in a public data
+       set. A single file must also name its agents, or have no other column that might name them.
 
     files : files of the tables; only the first row of the first file is examined
-    columns : column by role, as named by the user
+    columns : columns that the user named, by role, such as {"text": "answer"}
     """
     if any("[]" in path for path in columns.values()):
         return True
@@ -155,7 +155,7 @@ def _read_known_columns(paths: Sequence[Path], files: Sequence[Path], columns: M
 
     paths : paths that the user passed; the first one names the pool
     files : files of the tables
-    columns : column by role, as named by the user
+    columns : columns that the user named, by role, such as {"text": "answer"}
     """
     builder = PoolBuilder(paths[0].stem)
     names = find_unique_suffixes([file.with_suffix("") for file in files])
@@ -171,7 +171,7 @@ def _get_known_columns(row: Mapping[str, Json], columns: Mapping[str, str]) -> d
     If there is no such column for the role "text", the columns of a known public data set are added.
 
     row : first row of the table
-    columns : column by role, as named by the user; these columns take precedence
+    columns : columns that the user named, by role; these columns take precedence
     """
     known_columns = {role: role for role in ROLES if role in row} | dict(columns)
     return known_columns if "text" in known_columns else detect_known_layout(row) | known_columns
@@ -187,7 +187,7 @@ def _add_rows_with_known_columns(
 
     file : file of the table, for messages
     rows : location and values of each row
-    columns : column by role, as named by the user. If the role `repeat` has the value `_ROW_ORDER`, repeats have the order of
+    columns : columns that the user named, by role. If the role `repeat` has the value `_ROW_ORDER`, repeats have the order of
         the rows.
     agent : name of the agent if no column names agents
     builder : pool to which the responses, and notes on repeats and unused columns, are added
@@ -232,7 +232,7 @@ def _read_unnamed_columns(
 
     paths : paths that the user passed; the first one names the pool
     files : files of the tables; empty for folders of texts
-    columns : column by role, as named by the user
+    columns : columns that the user named, by role, such as {"text": "answer"}
     previous_pool : earlier import of the same path, whose prompts keep their item ids; None if there is none
 
     Returns the pool, with a description of the columns that were used.
@@ -335,11 +335,12 @@ class _TableImporter:
         self.descriptions.append(", ".join(f"{column!r} for {role}s" for role, column in columns.items()))
 
     def add_tables_of_unknown_layout(self, tables: Sequence[SourceTable]) -> Roles:
-        """Infer the roles of the columns of tables with the same layout, and add the responses of the tables to the pool.
+        """Infer the roles of columns, such as agent or prompt, and add the responses of the tables to the pool.
 
-        If each agent has a column, a note lists the columns without any value.
+        The tables have their responses in the same columns, which are not those of a known data set. If each agent has a
+        column, a note lists the columns without any value.
 
-        tables : at least one table; all have their responses in the same columns, which are not those of a known data set
+        tables : at least one table
 
         Returns the columns by role, and the columns without a role.
 
@@ -435,8 +436,8 @@ def _are_written_as_lists(values: Sequence[Json]) -> bool:
 def _check_texts_are_not_nested(roles: Roles, located_rows: Rows) -> None:
     """Check that no column of responses has texts in some rows and objects in other rows.
 
-    The columns of a nested object are named by their paths. For example, a row with the object {"text": "Yes"} in the column
-    "answer" has the column "answer.text" instead of "answer".
+    Objects have been flattened. For example, the object {"text": "Yes"} in the column "answer" became a column "answer.text"
+    with the value "Yes".
 
     roles : columns by role, among them those of the responses
     located_rows : location and values of each row; columns such as "answer.text" replace each object
@@ -469,7 +470,7 @@ def _read_source_tables(
 
     path : file or folder that the user named
     files : files of the tables
-    columns : column by role, as named by the user
+    columns : columns that the user named, by role, such as {"text": "answer"}
     builder : builder of the pool, which gets the notes
 
     Raises: ImportFormatError [import-columns] if the files hold no rows, and the folder no texts.
@@ -490,10 +491,10 @@ def _read_source_tables(
 
 
 def _make_agent_paths(roles: Roles) -> dict[str, ColumnPath]:
-    """Return the path to the responses of each agent by the name of the agent; empty unless each agent has a column.
+    """If each agent has its own column, return a dictionary: name of the agent → path to its responses; otherwise an empty one.
 
-    An agent is named after its column. If all columns are values of one nested object, like `outputs.gpt` and `outputs.llama`,
-    the key of the object is left out: the agents are "gpt" and "llama".
+    An agent is named after its column. A common key is left out: the columns `outputs.gpt` and `outputs.llama` belong to the
+    agents "gpt" and "llama".
     """
     prefixes = set()
     for column in roles.agent_columns:
@@ -504,14 +505,15 @@ def _make_agent_paths(roles: Roles) -> dict[str, ColumnPath]:
 
 
 def _make_id_function(previous_pool: Pool | None, *, has_one_table: bool) -> Callable[[int, str], str]:
-    """Return a function that gets the number and the prompt of an item, and returns an id for the item.
+    """Return a function that makes the id of an item from its number and its prompt.
 
-    The ids are q001, q002, … for one table, and hashes of the prompts for several tables: equal prompts then get equal ids even
-    if only some of the tables are imported. The function ignores the number of the item, because the ids of the earlier import
-    must not be given to other items.
+    - For one table, the ids are q001, q002, … in the order of the calls.
+    - For several tables, the ids are hashes of the prompts. Equal prompts then get equal ids even if only some tables are
+      imported.
+    - A prompt of the earlier import keeps its id. Ids of the earlier import are never given to other items, so the number is
+      ignored.
 
-    previous_pool : earlier import, whose prompts keep their ids; None without one. Its prompts and those that the function gets
-        are compared with single spaces.
+    previous_pool : earlier import; None without one. Prompts are compared with single spaces.
     has_one_table : whether all prompts are in one table
     """
     previous_items = () if previous_pool is None else previous_pool.items
@@ -533,10 +535,10 @@ def _resolve_named_columns(path: Path, columns: Mapping[str, str], tables: Seque
     """Check that each column that the user named exists in at least one table, and return the columns by role.
 
     path : file or folder that the user named, for the error message
-    columns : column by role, as named by the user. The role `text` may have several columns, separated by commas.
+    columns : columns that the user named, by role. The role `text` may have several columns, separated by commas.
     tables : all tables, with and without responses
 
-    Returns `columns`, in which the name of a combined column, such as `<file>+id`, is replaced by the one that `get_value` reads.
+    Returns a copy of `columns` in which combined columns, such as `<file>+id`, have the name that `get_value` reads.
 
     Raises: ImportFormatError [import-columns] if no table has one of the columns.
     """
@@ -564,8 +566,8 @@ def _check_files_share_items(
 ) -> None:
     """Check that each agent that is named after a file or folder shares an item with another agent.
 
-    Without shared items, agents cannot be compared. Files may have been taken as agents by mistake, for example if one of
-    several files contains other items than the rest. If no agents share an item at all, no error is raised.
+    Two agents share an item if both responded to it. Without shared items, agents cannot be compared. An agent without shared
+    items suggests that a file was taken as an agent by mistake. No error is raised if no agents share items at all.
 
     path : file or folder that the user named, for the error message
     pool : imported responses

@@ -51,7 +51,7 @@ def to_text(value: Json) -> str:
 
 
 def format_tool_call(name: Json, arguments: Json) -> str:
-    """Format the call of a tool by a model as one line, in the notation of a call of a function in Python.
+    """Format a model's call of a tool as one line that resembles a function call in Python.
 
     name : name of the tool
     arguments : object of arguments by name, or a text with such an object as JSON; other values are formatted as they are
@@ -81,7 +81,7 @@ def _parse_if_json(value: Json, location: Path | str = "", replaced: Replacement
     """Parse a text that may be JSON. Any other text, and a value that is not a text, is returned unchanged.
 
     location : file and line, for the count of replaced values
-    replaced : counter of values such as NaN that are replaced because a pool cannot hold them
+    replaced : counts the values that reading replaces, such as NaN, which becomes None
     """
     if not isinstance(value, str):
         return value
@@ -169,13 +169,14 @@ def read_opentelemetry(paths: Sequence[Path], /, *, columns: Mapping[str, str], 
 def _read_traces(paths: Sequence[Path], replaced: Replacements) -> list[tuple[str, list[_Span]]]:
     """Read the traces in files of OpenTelemetry, and join the spans of each trace.
 
-    A trace records one run of an agent. It consists of spans, which are timed operations such as calls of a model. The spans of
-    a trace may be in several files.
+    A trace records one run of an agent. It consists of spans, which are timed operations such as calls of a model. The spans
+    of a trace may be in several files.
 
     paths : files, and folders of files, in OTLP JSON
-    replaced : counter of replaced values
+    replaced : counts the values that reading replaces, such as NaN, which becomes None
 
-    Returns for each trace the location of the span that was read first, for messages, and all spans, sorted by their start.
+    Returns two values per trace: the location of its first span in the files, for messages, and all spans, sorted by their
+    start.
 
     Raises: ImportFormatError if a file is not OTLP JSON, or if there are no files.
     """
@@ -206,7 +207,7 @@ def _make_span(span: Mapping[str, Json], location: str, replaced: Replacements) 
     """Create a span from an OTLP object; messages that are encoded as JSON are parsed.
 
     location : file and line, for errors
-    replaced : counter of replaced values
+    replaced : counts the values that reading replaces, such as NaN, which becomes None
     """
     attributes = _convert_attributes(span.get("attributes"))
     for name in _MESSAGE_ATTRIBUTES.values():
@@ -245,7 +246,7 @@ def _find_agent_name(spans: Sequence[_Span]) -> Json:
 def _read_spans(file: Path, replaced: Replacements) -> Iterator[tuple[str, dict[str, Json]]]:
     """Yield the spans (timed operations) of a file, each with its location.
 
-    replaced : counter of replaced values
+    replaced : counts the values that reading replaces, such as NaN, which becomes None
     """
     for location, export in _read_exports(file, replaced):
         resources = get_nested(export, "resourceSpans")
@@ -266,7 +267,7 @@ def _read_exports(file: Path, replaced: Replacements) -> Iterator[tuple[str, Jso
 
     The file may hold one export, a list of exports, or one export per line.
 
-    replaced : counter of replaced values
+    replaced : counts the values that reading replaces, such as NaN, which becomes None
     """
     text = read_text(file, replaced)
     content = _parse_if_json(text, file, replaced)
@@ -319,7 +320,7 @@ def _format_transcript(spans: Sequence[_Span], calls: Sequence[_Span]) -> str:
 def _format_steps(spans: Sequence[_Span], calls: Sequence[_Span]) -> Iterator[str]:
     """Yield a line for each step of a trace after its prompt, in order of time.
 
-    The input of each call repeats the steps before it, so each message and each tool result is yielded only once.
+    The input of each call repeats earlier steps. Each message and each tool result is therefore yielded only once.
 
     spans : all operations of the trace
     calls : the operations among `spans` that are calls of a model
@@ -346,8 +347,8 @@ _PROMPT_KEY = "user 0"
 def _format_new_inputs(call: _Span, yielded_keys: set[str]) -> Iterator[str]:
     """Yield one line per new user message, and one per new tool result, in the input of a model call.
 
-    Each part of a user message, and each tool result, has a key: its id or, without an id, its kind and its number in the input,
-    counted from 0, such as "user 1" or "tool_call_response 0".
+    Each part of a message, and each tool result, has a key. The key is its id or, without an id, its kind and its number from
+    0, such as "user 1".
 
     call : the model call
     yielded_keys : keys of the messages and results that are not new; the keys of new messages and results are added

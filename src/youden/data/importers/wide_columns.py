@@ -31,13 +31,13 @@ class WideTableSearch(ColumnCandidates):
     """Search for the columns of agents and of questions in a table with a column per agent."""
 
     def find_agent_columns(self) -> tuple[str, ...]:
-        """Find the columns of a wide table that each hold the responses of one agent.
+        """Find the columns that each hold the responses of one agent.
 
-        The responses are in columns of prose. If there are fewer than two such columns, without the column of questions, the
-        responses are in columns of short texts.
+        These are the columns of prose, except the column of questions. If fewer than two remain, columns of short texts are
+        used.
 
-        Returns at least two columns, and sets the columns that may identify the items (`set_item_columns`). If the table is not
-        wide, the result is empty, and nothing is set.
+        Returns at least two columns, and sets the columns that may identify the items (`set_item_columns`). If the table has
+        no such columns, the result is empty, and nothing is set.
 
         Raises: UnclearColumnsError if a column may hold responses or describe items.
         """
@@ -64,9 +64,12 @@ class WideTableSearch(ColumnCandidates):
     def check_doubtful_columns(self, agent_columns: Sequence[str], *, question: str | None, has_prose: bool) -> None:
         """Raise UnclearColumnsError if it is not certain which columns hold the responses of agents.
 
-        Two kinds of columns are doubtful: chosen columns that may hold something else, such as remarks, and other columns that
-        may hold the responses of another agent. The second kind is searched for only if the responses are prose. The error
-        proposes the chosen columns that are not doubtful.
+        Two kinds of columns are doubtful:
+
+        - chosen columns that may hold something else, such as remarks;
+        - if the responses are prose, other columns that may hold the responses of another agent.
+
+        The error proposes the chosen columns that are not doubtful.
 
         agent_columns : chosen columns, which may each hold the responses of one agent; at least two
         question : column of questions; None if the table has no such column
@@ -88,10 +91,10 @@ class WideTableSearch(ColumnCandidates):
         raise UnclearColumnsError(problem, **options)
 
     def set_item_columns(self, question: str | None, prose_columns: Sequence[str]) -> None:
-        """Set the columns that may identify the items of a wide table, in which each agent has a column.
+        """Set the columns that may identify the items of a table with one column per agent.
 
-        Ids or questions may identify the items. In a table without questions, columns of e-mail addresses, URLs and UUIDs may,
-        too, even if their names suggest no role.
+        Columns of ids or questions may identify the items. In a table without questions, columns of e-mail addresses, URLs
+        and UUIDs may do so, too, whatever their names are.
 
         question : column of questions; None if the table has no such column
         prose_columns : columns of questions or responses, which are never ids
@@ -108,9 +111,12 @@ class WideTableSearch(ColumnCandidates):
     def list_doubtful_columns(self, agent_columns: Sequence[str], *, has_question: bool) -> list[str]:
         """List the columns that seem to hold the responses of agents, but may hold something else.
 
-        - Remarks have a name such as "Ana's comments", or no name, or fewer than half as many values as responses usually have.
-        - A second column of questions has more questions than all others.
-        - Parts of responses have the name of an agent and a word such as "thinking", as in "gpt" and "gpt thinking".
+        A column is doubtful if one of these statements is true:
+
+        - It may hold remarks: it has a name such as "Ana's comments", no name, or less than half the usual number of values.
+        - It may hold further questions: its fraction of questions is by far the largest.
+        - It may hold parts of responses: it is named like an agent with a word such as "thinking", as "gpt thinking" next to
+          "gpt".
 
         agent_columns : columns that may each hold the responses of one agent
         has_question : whether another column holds the questions
@@ -198,9 +204,10 @@ class WideTableSearch(ColumnCandidates):
     def is_remark_column(self, name: str) -> bool:
         """Return whether a column has remarks on the responses in another column, or parts of these responses.
 
-        The names of both columns begin with the same words. Next to "gpt answer", "gpt rationale" has remarks, and "gpt
-        reasoning" has parts of the answers. Next to "gpt base", however, "gpt thinking" may be an agent, because no name that
-        begins with "gpt" denotes responses.
+        The names of both columns begin with the same words. For example, "gpt rationale" has remarks on the responses in "gpt
+        answer", and "gpt reasoning" has parts of them.
+
+        There is an exception: "gpt thinking" may be an agent next to "gpt base", because neither name denotes responses.
         """
         *first_words, last_word = normalize_name(name).split("_")
         if not first_words or last_word not in ABOUT | PARTS:
@@ -221,8 +228,8 @@ class WideTableSearch(ColumnCandidates):
     def find_question_column(self, prose_columns: Sequence[str]) -> str | None:
         """Return the column of questions among columns of prose; None if all of them hold responses.
 
-        The column of questions is the one whose name suggests questions. If no name does, the texts are compared; two columns are
-        too few for this comparison, and both are taken as responses.
+        A name that suggests questions decides. Without such a name, the texts of the columns are compared. Two columns are
+        too few for this comparison, so both are taken as responses.
 
         prose_columns : names of the columns of prose, in the order of the table
 
@@ -246,9 +253,9 @@ class WideTableSearch(ColumnCandidates):
         return question
 
     def find_column_with_most_questions(self, prose_columns: Sequence[str]) -> str | None:
-        """Return the column with the largest fraction of questions among its texts.
+        """Return the column in which the largest fraction of texts are questions.
 
-        Returns None if another column has a similar fraction, that is, one that is smaller by less than 0.5.
+        Returns None if this fraction exceeds that of another column by less than 0.5.
 
         prose_columns : names of at least two columns of prose
         """
@@ -260,11 +267,14 @@ class WideTableSearch(ColumnCandidates):
     def make_several_questions_error(
         self, candidates: Sequence[str], prose_columns: Sequence[str]
     ) -> UnclearColumnsError:
-        """Make the error for a wide table in which several columns may hold the questions.
+        """Make the error for a table in which several columns may hold the questions.
 
-        The error proposes the candidate with the largest fraction of questions as the column of prompts. If several candidates
-        have the same fraction, it proposes the one with the most usual name. As responses, the error proposes all columns of
-        prose that are not candidates. If fewer than two columns remain, it proposes all columns of prose except the prompts.
+        The error proposes these columns to the user:
+
+        - As prompts: the candidate with the largest fraction of questions. If fractions are equal, the most usual name
+          decides.
+        - As responses: all columns of prose that are not candidates. If fewer than two remain, all columns of prose except
+          the prompts.
 
         candidates : names of the columns that may hold questions
         prose_columns : names of all columns of prose, in the order of the table
@@ -293,8 +303,8 @@ class WideTableSearch(ColumnCandidates):
     def check_responses_are_on_one_side(self, question: str, prose_columns: Sequence[str]) -> None:
         """Raise UnclearColumnsError if there are columns of prose both before and after the column of questions.
 
-        The error proposes the larger of the two groups as the responses or, if they are equally large, the columns after the
-        questions.
+        The error proposes the larger of the two groups as the responses. If both are equally large, it proposes the group
+        after the questions.
 
         question : name of the column of questions
         prose_columns : names of all columns of prose, including `question`, in the order of the table
@@ -312,13 +322,12 @@ class WideTableSearch(ColumnCandidates):
     def differs_from_others(self, name: str, other_names: Sequence[str]) -> bool:
         """Return whether a column of prose differs from all others, as a column of questions would.
 
-        If all other names have a word or their first three letters in common, the names decide: "frage" differs from "gpt a" and
-        "gpt b", which share the word "gpt". If the other names have nothing in common, the texts are compared. The column
-        differs in two cases:
+        The names decide if all other names share a word or their first three letters. For example, "frage" differs from "gpt
+        a" and "gpt b". Otherwise, the texts decide, and one difference is sufficient:
 
-        - The mean length of its texts is at most 0.75 times, or at least 1.33 times, the mean length of the other texts.
-        - It shares fewer words with the other columns than the other columns share with each other: the mean overlap is less than
-          0.9 times as large (`ColumnValues.compute_word_overlap`).
+        - Length: the mean length of its texts is at most 0.75 times, or at least 1.33 times, that of the other texts.
+        - Words: its mean overlap with the other columns is less than 0.9 times the mean overlap among the other columns. The
+          overlap is the fraction of words that two texts share.
 
         name : column to be tested
         other_names : all other columns of prose, at least two
@@ -341,11 +350,11 @@ class WideTableSearch(ColumnCandidates):
         return overlap_with_others < 0.9 * overlap_among_others
 
     def check_columns_are_not_items(self, agent_columns: Sequence[str]) -> None:
-        """Raise UnclearColumnsError if each row of a table may hold all responses of one agent, in a column per item.
+        """Raise UnclearColumnsError if each row may hold the responses of one agent, in one column per item.
 
-        This is assumed if the table has fewer rows than columns of responses, and another column of texts has a different value
-        in each row, as the names of agents do. Nothing is checked if the user named any column (`given`), or if the name of a
-        column suggests items.
+        Such a table has fewer rows than columns of responses. In addition, another column has a different text in each row,
+        such as the names of agents. Nothing is checked if the user named any column (`given`), or if the name of a column
+        suggests items.
 
         agent_columns : columns that may each hold the responses of one agent, in a table without prompts
         """

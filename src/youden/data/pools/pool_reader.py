@@ -206,11 +206,16 @@ class _ResponseLines:
     cells: PoolCells
 
     def add_simple_lines(self, lines: Sequence[bytes], first_line: int) -> bool:
-        """Add the responses in many lines at once, which is faster than line by line, if all lines are simple.
+        """Add the responses in many lines at once if all lines are simple, which is faster than line by line.
 
-        A simple line is a valid response with exactly the keys agent, item and text. Its text is not very long, does not
-        consist of spaces, and is not empty if empty texts count as missing responses. If one line is not simple, nothing is
-        added. The caller must then call `add_one_by_one`, which accepts all valid lines and reports errors.
+        A line is simple if it meets these conditions:
+
+        - It is a valid response with exactly the keys agent, item and text.
+        - Its text is not very long, and does not consist of spaces.
+        - Its text is not empty if empty texts count as missing responses.
+
+        If one line is not simple, nothing is added. The caller must then call `add_one_by_one`, which accepts all valid
+        lines.
 
         lines : consecutive lines of the file
         first_line : number of the first of these lines in the file, from 1
@@ -300,9 +305,9 @@ def _read_agents_or_items(source: Source, kind: str, key: str) -> Iterator[tuple
 
     source : the file, which error messages name
     kind : "agent" or "item", for messages
-    key : optional key of a line, other than "meta": "group" for agents, "prompt" for items
+    key : optional key of a line: "group" for agents, "prompt" for items
 
-    Yields for each line the id, the group or prompt (None if it is missing), and the metadata (empty if they are missing).
+    Yields three values per line: the id, the group or prompt (None if missing), and the metadata (empty if missing).
 
     Raises PoolError if a line is not valid, [pool-duplicate] if two lines have the same id, and [pool-empty] if there
     are no lines.
@@ -478,10 +483,10 @@ def write_pool(pool: Pool, folder: str | PathLike[str]) -> None:
 
 
 def find_file_of_other_pool(agents: Sequence[Agent], items: Sequence[Item], folder: Path) -> Path | None:
-    """Find a file of another pool in a folder, which would be lost if a pool were written to the folder.
+    """Find a file of a different pool in a folder, which would be lost if a pool were written there.
 
-    The files agents.jsonl and items.jsonl belong to another pool if they differ in any byte from the files that would be
-    written. The file of responses is not compared.
+    The files agents.jsonl and items.jsonl are compared with those to be written. Any different byte shows a different pool.
+    The file of responses is not compared.
 
     Parameters
     ----------

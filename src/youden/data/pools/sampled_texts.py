@@ -55,7 +55,7 @@ class SampledTexts:
 
     @classmethod
     def from_pool(cls, pool: Pool, *, seed: int = 0, max_texts: int = MAX_TEXTS) -> SampledTexts:
-        """Sample items of a pool, and split the prompts of these items and the first responses to them into words.
+        """Sample items of a pool, and split the texts of these items into words: the prompts and the first responses.
 
         Parameters
         ----------
@@ -131,7 +131,8 @@ class SampledTexts:
         hashes : uint64 array (n_ngrams,)
             Hash of each n-gram.
         text_of : int array (n_ngrams,)
-            Position of the text that contains the n-gram. The prompt of the m-th sampled item has the position n_texts + m.
+            Position of the text that contains the n-gram. Responses come first, and the prompt of item m has the position
+            n_texts + m.
         """
         # polynomial hash of `size` consecutive words, at all positions at once
         word_ids = self.texts.ids.astype(np.uint64)
@@ -163,7 +164,7 @@ class SampledTexts:
             yield np.arange(start, end), jaccard_similarity(has_word, has_word)
 
     def mean_similarity(self) -> Floats:
-        """Return the mean similarity of two agents' responses to the same item, float array (n_agents, n_agents).
+        """Return how similar the responses of two agents to the same item are on average, float array (n_agents, n_agents).
 
         The similarity of two responses is their Jaccard similarity, as in `iter_similarities`. The mean is NaN for two agents
         without a sampled item in common.

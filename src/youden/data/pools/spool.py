@@ -354,11 +354,13 @@ def _to_whole_number(value: object) -> int | None:
 
 
 def _find_first_duplicate(order: Positions, is_duplicate: Bools) -> tuple[int, int]:
-    """Find the earliest response in the file that has the same agent, item and repeat as an earlier one.
+    """Find the first response in the file that has the same agent, item and repeat as an earlier response.
 
-    order, is_duplicate : arrays of `PoolCells._sort_by_cell`; at least one response is a duplicate
+    order : int array (n_responses,), positions of the responses, sorted by agent, item and repeat
+    is_duplicate : bool array (n_responses - 1,), whether the responses order[i] and order[i + 1] have the same agent, item
+        and repeat; at least one is True
 
-    Returns the positions of the earlier response and of this duplicate, in the order of the file.
+    Returns the positions of the earlier response and of its duplicate, in the order of the file.
     """
     # is_duplicate[i] compares the responses order[i] and order[i + 1]
     compared = np.flatnonzero(is_duplicate)
@@ -378,12 +380,14 @@ def _split_rows(texts: Objects, n_rows: int) -> tuple[Objects, Objects]:
 
 
 def _rank_in_cells(order: Positions, is_same_cell: Bools) -> Positions:
-    """Return the number of each response among those of its cell (an agent on an item), from 0, in the order of their repeats.
+    """Return the number of each response among those of the same agent to the same item, from 0.
+
+    A cell is a pair of an agent and an item. For example, three responses of one cell get the numbers 0, 1 and 2.
 
     order : int array (n_responses,), positions of the responses, sorted by cell and repeat
     is_same_cell : bool array (n_responses - 1,), whether the responses order[i] and order[i + 1] have the same cell
 
-    Returns an int array (n_responses,), in the order in which the responses were added.
+    Returns an int array (n_responses,), the number of each response, in the order in which the responses were added.
     """
     sorted_position = np.arange(len(order))
     is_first_of_cell = np.append(True, ~is_same_cell)
@@ -415,12 +419,12 @@ class PoolCells:
     def add(self, agent: int, item: int, text: str, *, row_number: int, repeat: int | None = None) -> None:
         """Add one response, unless it is empty and empty texts are left out.
 
-        Several responses of an agent to an item are allowed here. Two with the same repeat are refused later, by `to_texts`.
+        An agent may have several responses to an item, which must have different repeats. `to_texts` checks this.
 
         agent, item : positions of the agent and the item
         text : the response
         row_number : number of the row in the file, from 1, for errors
-        repeat : number that distinguishes several responses of the agent to the item; a response without one is repeat 1
+        repeat : number that distinguishes several responses of the agent to the item; None counts as 1
         """
         is_left_out = self.empty == "missing" and text == ""
         if is_left_out:
@@ -434,10 +438,9 @@ class PoolCells:
         self._texts.append(text)
 
     def extend(self, agents: Positions, items: Positions, row_numbers: Positions) -> Spool:
-        """Add n responses without their texts, and return the spool of texts.
+        """Add n responses without their texts, and return the storage to which the caller must add the n texts.
 
-        The caller must add the n texts to the spool, in the same order. None of them may be empty if empty texts are
-        missing responses.
+        The texts must have the same order. None of them may be empty if empty texts count as missing responses.
 
         agents, items : int arrays (n,), positions of agents and items
         row_numbers : int array (n,), numbers of the rows in the file, from 1
@@ -465,7 +468,7 @@ class PoolCells:
             )
 
     def check_agents(self, source: Source, agents: Sequence[str]) -> None:
-        """Check that each agent has a response, so that no agent disappears because all its texts are empty.
+        """Check that each agent has at least one response. An agent may lose all its responses if empty texts count as missing.
 
         source : file of the responses, for errors
         agents : ids, by position
@@ -479,26 +482,28 @@ class PoolCells:
             raise source.make_error(None, problem, slug="pool-agent")
 
     def to_texts(self, source: Source, *, agents: list[str], items: list[str]) -> tuple[Objects, Objects | None]:
-        """Arrange the responses by agent and item; several responses of an agent to an item are ordered by repeat.
+        """Arrange the responses in arrays by agent and item.
+
+        If an agent has several responses to an item, they are ordered by repeat, the number that distinguishes them.
 
         source : file of the responses, for errors
         agents, items : ids of the agents and items, by position
 
         Raises: PoolError [pool-empty] if there are no rows; [pool-duplicate] if two rows have the same agent, item and repeat
-            (None is 1); [pool-size] if the pool has more than 200 million cells, that is, pairs of an agent and an item.
+            (None is 1); [pool-size] if there are more than 200 million pairs of an agent and an item.
 
         Returns
         -------
         texts : object array (n_agents, n_items)
             First response of each agent to each item; None without a response.
         repeat_texts : object array ((n_repeats - 1) * n_agents, n_items) or None
-            Second responses in the first n_agents rows, then third responses, and so on; None without repeats. Texts
-            that were spooled to a file are read from it when needed.
+            Second responses in the first n_agents rows, then third responses, and so on. None if there are only first responses.
+            Texts in a temporary file are read from it when needed.
         """
         n_agents, n_items = len(agents), len(items)
         self._check_size(source, n_agents, n_items)
 
-        # number the cells (an agent on an item) of an array (n_agents, n_items) row by row
+        # a cell is a pair of an agent and an item; cells are numbered row by row
         agent = np.frombuffer(self._agent, dtype=np.int64)
         item = np.frombuffer(self._item, dtype=np.int64)
         cell = agent * n_items + item
@@ -520,7 +525,9 @@ class PoolCells:
         return _split_rows(all_texts, n_agents)
 
     def _sort_by_cell(self, cell: Positions) -> tuple[Positions, Bools, Bools]:
-        """Sort the responses by cell (an agent on an item), and within a cell by repeat.
+        """Sort the responses by cell (a pair of an agent and an item), and the responses of a cell by repeat.
+
+        A repeat is a number that distinguishes several responses of a cell.
 
         cell : int array (n_responses,), number of the cell of each response
 
@@ -529,9 +536,9 @@ class PoolCells:
         order : int array (n_responses,)
             Positions of the responses, in the sorted order.
         is_same_cell : bool array (n_responses - 1,)
-            Whether a response has the same cell as the one before it in this order; the first response is left out.
+            Whether the responses order[i] and order[i + 1] have the same cell.
         is_duplicate : bool array (n_responses - 1,)
-            Whether a response has both the same cell and the same repeat as the one before it in this order.
+            Whether the responses order[i] and order[i + 1] have the same cell and the same repeat.
         """
         repeat = np.ones(len(cell), dtype=np.int64)
         if self._repeat_by_response:

@@ -98,12 +98,14 @@ def to_int64(values: pa.Array) -> Positions:
 
 
 def iter_distinct_pairs(positions: Positions, column: pa.LargeStringArray) -> Iterator[tuple[int, str | None, int]]:
-    """Yield the distinct pairs of a number and a text in many rows, so that repeated pairs are processed only once.
+    """Yield each distinct pair of a number and a text once, with the first row that contains it.
 
-    positions : int array (n_rows,), the numbers, from 0
-    column : texts (n_rows,), may be null
+    The caller then need not process repeated pairs.
 
-    Yields for each pair the number, the text (None if it is null), and the first row that contains the pair.
+    positions : int array (n_rows,), number of each row, at least 0
+    column : text of each row (n_rows,), null if missing
+
+    Yields for each pair the number, the text (None if it is null), and the position of the first row.
     """
     encoded = column.dictionary_encode()
     texts: list[str | None] = [*encoded.dictionary.to_pylist(), None]

@@ -51,8 +51,8 @@ _BATCH_BYTES, _MIN_BATCH_ROWS, _MAX_BATCH_ROWS = 2**25, 1_000, 100_000
 def read_csv(path: Path, empty: EmptyRule = "failure") -> Pool:
     """Read a pool from a comma-separated table in UTF-8.
 
-    Every field is a string. An empty prompt or group is missing. Two rows of an item must not have different prompts, and
-    two rows of an agent must not have different groups.
+    Every field is a string. An empty prompt or group is missing. Two different prompts of an
+    item are an error, and so are two different groups of an agent.
 
     path : the table
     empty : whether an empty text is an empty response, or no response
@@ -79,7 +79,7 @@ def read_csv(path: Path, empty: EmptyRule = "failure") -> Pool:
 
 
 def _check_csv_record(source: Source, record: list[str], header: list[str], line: int) -> None:
-    """Check that a record of a CSV file has as many fields as its header, and does not repeat the header.
+    """Check that a record of a CSV file has as many fields as the header, and does not repeat the header.
 
     source : the file, which error messages name
     line : number of the line on which the record starts, for error messages
@@ -151,7 +151,7 @@ def _open_table(source: Source, file: BinaryIO) -> pq.ParquetFile:
 
 
 def _get_pool_columns(batch: pa.RecordBatch) -> list[pa.LargeStringArray]:
-    """Return the columns of a table that a pool uses, for a chunk of rows, in a fixed order and with one type.
+    """Return the columns of a chunk of rows that a pool uses, in a fixed order and as strings.
 
     batch : rows of a Parquet table, one per response; optional columns may be missing
 
@@ -190,12 +190,12 @@ _FRAME = Path("DataFrame")
 def read_frame(frame: pd.DataFrame, empty: EmptyRule = "failure") -> Pool:
     """Read a pool from a DataFrame in one of two layouts.
 
-    In the tidy layout, there is one row per response, with the columns agent, item, text and, optionally, prompt, group and
-    repeat. In the wide layout, there is one row per item, with the column item, one column per agent and, optionally, prompt.
+    - Tidy: one row per response, with the columns agent, item, text and, optionally, prompt, group and repeat.
+    - Wide: one row per item, with the column item, one column per agent and, optionally, prompt.
 
-    None, NaN, pd.NA and NaT are empty cells. An empty cell in place of a text is an empty response, unless `empty` is "missing".
-    A row whose cells are all empty is skipped. Each other row needs an agent and an item, while prompt, group and repeat may be
-    empty. An unpaired surrogate in a text becomes U+FFFD, with a warning in the log.
+    Cells with None, NaN, pd.NA or NaT are empty. An empty text is an empty response, unless `empty` is "missing". Empty rows
+    are skipped. Each other row needs an agent and an item. An unpaired surrogate (half a character) in a text becomes U+FFFD,
+    with a warning in the log.
 
     frame : table in one of the two layouts. Its index is ignored, unless it has the name `item` and no column has it.
     empty : whether an empty cell in place of a text is an empty response, or no response
@@ -435,11 +435,15 @@ class _TidyRows:
     def add_simple_rows(self, columns: Sequence[pa.LargeStringArray], *, first_row: int) -> bool:
         """Add many rows at once, if all of them are simple and valid.
 
-        A simple row has no repeat and a text of at most `LONG_TEXT` characters. The text does not consist of spaces, and is not
-        empty if empty texts count as missing responses. If one row is not simple or not valid, no response is added. The caller
-        must then add each row with `add`, which reports invalid rows.
+        A simple row meets these conditions:
 
-        Even then, ids, groups and prompts may have been stored. This is harmless, because `add` stores the same values again.
+        - It has no number of a repeat.
+        - Its text has at most `LONG_TEXT` characters, and does not consist of spaces.
+        - Its text is not empty if empty texts count as missing responses.
+
+        If one row is not simple or not valid, no response is added. The caller must then add each row with `add`, which
+        reports invalid rows. Some ids, groups and prompts may already be stored by then. This is harmless, because `add`
+        stores the same values again.
 
         columns : arrays (n_rows,) of agents, items, texts, prompts, groups and repeats, null if missing
         first_row : number of the first row in the table, from 1
@@ -528,10 +532,13 @@ class _TidyRows:
 
 
 def _has_valid_fields_without_repeats(columns: Sequence[pa.LargeStringArray]) -> bool:
-    """Return whether the fields of all rows are valid, and no row is numbered as a repeated response of an agent to an item.
+    """Return whether the fields of all rows are valid, and no row has the number of a repeat.
 
-    Each row must have an agent, an item and a text. All strings must be valid UTF-8. The name of a group must not contain
-    control characters or look like a formula of a spreadsheet. Ids are checked later, by `look_up_ids`.
+    - Each row must have an agent, an item and a text.
+    - All strings must be valid UTF-8.
+    - The name of a group must not contain control characters or look like a formula of a spreadsheet.
+
+    Ids are checked later, by `look_up_ids`.
 
     columns : arrays (n_rows,) of agents, items, texts, prompts, groups and repeats, null if missing
     """
@@ -556,10 +563,10 @@ def _store_prompts_or_groups(
 ) -> bool:
     """Store the prompts of items, or the groups of agents, from many rows at once; return whether all of them are valid.
 
-    An item or agent may occur in many rows. The result is False if two rows contradict each other, or if a value is very long.
-    The caller must then add the rows one by one, which stores the valid values again and reports the problem.
+    The result is False if two rows state different values for the same item or agent, or if a value is very long. The caller
+    must then add the rows one by one. This stores the valid values again and reports the problem.
 
-    value_by_id : prompt of each item, or group of each agent, with the number of the first row that states it; changed in place
+    value_by_id : prompts of items, or groups of agents, with the number of the first row that states each; changed in place
     column : prompts or groups (n_rows,), null or empty if missing
     positions : int array (n_rows,), position in `ids` of the item or agent of each row
     ids : ids of all items or agents
@@ -608,7 +615,7 @@ def _read_csv_records(source: Source, file: BinaryIO) -> Iterator[tuple[int, lis
 
 
 def _check_column_names(source: Source, names: list[str], *, header_line: int | None) -> None:
-    """Check that a table has all required columns of a pool, no unknown column, and no two columns with the same name.
+    """Check that a table has all required columns of a pool, and no unknown or repeated column.
 
     source : the table, which error messages name
     names : names of its columns
