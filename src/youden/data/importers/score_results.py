@@ -190,7 +190,6 @@ def _read_swe_bench(files: list[Path]) -> LocatedRows:
 
     files : reports of SWE-bench, of one or of several models; other files are ignored
 
-
     Raises: ImportFormatError [scores-reports] if two reports of one model do not list the same instances.
     """
     reports: list[tuple[Path, str, set[str]]] = []  # file, model and resolved instances
