@@ -59,15 +59,15 @@ class ItemInfluence(NamedTuple):
     share: Floats
 
     def to_matrices(self, items: slice, n_agents: int) -> ItemMatrices:
-        """Return the influence of consecutive items and their shares of trials as two matrices.
+        """Return the influence of consecutive items, and their shares of the trials, as two matrices.
 
-        For each agent (row) and item (column), they contain the influence of the item on the ability of the agent, and the
-        fraction of the agent's trials that are on the item.
+        Rows are agents and columns are items. The first matrix contains the influence of the item on the ability of the agent.
+        The second one contains the fraction of the agent's trials that are on the item.
 
         items : positions of the items, from `items.start` to before `items.stop`, without a step
         n_agents : number of rows of the matrices
 
-        Returns two float arrays (n_agents, stop − start), 0 for cells (agent, item) that were not observed.
+        Returns two float arrays (n_agents, stop − start). They are 0 if the agent has no answered trial on the item.
         """
         # the cells of consecutive items are consecutive, because cells are sorted by item
         first_cell, end_cell = np.searchsorted(self.cells.item, [items.start, items.stop])
@@ -249,9 +249,10 @@ class Abilities(NamedTuple):
         return self.limit(self.ability + self.covariance.half_width(LEVEL), self.ability)
 
     def limit(self, bound: Floats, ability: Floats | float) -> Floats:
-        """Clip confidence bounds of abilities to the possible range `limits`.
+        """Clip confidence bounds of abilities to the range of possible values, `limits`.
 
-        If a fitted ability is outside the range, its bounds are not clipped on this side, so that the interval contains it.
+        If a fitted ability itself is outside the range, its bound on this side is not clipped. The interval therefore always
+        contains the ability.
         """
         lowest, highest = self.limits
         min_bound = np.where(np.less(ability, lowest), -np.inf, lowest)
@@ -309,16 +310,17 @@ class EstimationRequest(NamedTuple):
 def estimate_mean_abilities(verdicts: Verdicts, *, target: Target = "items-like-these") -> Abilities:
     """Estimate each agent's ability as its mean answer to paired trials minus its false-positive rate.
 
-    The false-positive rate of an agent is estimated from its independent trials. All rates are 0 if the plan has no independent
-    trials. Trials of held-out cells (agent, item), probes and follow-ups are not used.
+    The false-positive rate of an agent is its mean answer to independent trials, which compare responses to different items.
+    Without independent trials, the rate is 0. Held-out responses are not used. Trials that serve another purpose, such as the
+    detection of copied answers, are not used either.
 
     verdicts : answers to the plan, which may have any design
     target : population that the intervals refer to
 
-    The covariance is NaN if an answered paired trial belongs to no block. A block consists of trials of one item, in which each
-    agent appears once first and once second.
+    A block is a set of trials of one item, in which each agent appears once first and once second. The covariance is NaN if an
+    answered paired trial belongs to no block.
 
-    Raises StatisticsError [trial-none] if no paired trial of training cells was answered.
+    Raises StatisticsError [trial-none] if no paired trial was answered.
     """
     plan = verdicts.plan
     is_paired = plan.is_training & (plan.trial_type == PAIRED)
@@ -361,11 +363,11 @@ def describe_method(method: str, rates: AgentRates) -> str:
 def _average_answers(trials: TrialsByItem, request: EstimationRequest) -> Abilities:
     """Average the answers to each agent's paired trials, and estimate its false-positive rate.
 
-    Trials of held-out cells (agent, item) are left out. The false-positive rate of an agent is the mean answer to its
-    independent trials, which show responses to different items. It is subtracted from the mean if `request.with_rates` is True.
+    The false-positive rate of an agent is its mean answer to independent trials, which compare responses to different items. It
+    is subtracted from the mean if `request.with_rates` is True. Trials of held-out responses are left out.
 
-    request : options of the estimate. If `with_items` is True, the influence of the items on the abilities is computed. It is not
-        computed for the target "these-items", because the items are then fixed and do not contribute to the errors.
+    request : options of the estimate. If `with_items` is True, the influence of each item on the abilities is also computed.
+        The target "these-items" needs no such influence, because its items are fixed and cause no error.
     """
     target = request.target
     items_are_fixed = target == "these-items"
@@ -443,8 +445,8 @@ class _BlockCounts(NamedTuple):
 def _count_trials_in_blocks(trials: TrialsByItem) -> _BlockCounts | None:
     """Count the planned and the answered paired trials of each agent.
 
-    A block is a set of trials of one item, in which each agent appears once first and once second. The planned trials of a block
-    without any answer are not counted: all agents then lack the same trials, so no agent gains an advantage.
+    A block is a set of trials of one item, in which each agent appears once first and once second. The planned trials of a
+    block without any answer are not counted, because all agents lack them equally.
 
     Returns None if there is no paired trial, or if a paired trial belongs to no block.
     """
@@ -471,11 +473,12 @@ def _count_trials_in_blocks(trials: TrialsByItem) -> _BlockCounts | None:
 
 
 def find_components(trials: TrialsByItem) -> Ids:
-    """Divide the agents into components within which abilities can be compared.
+    """Divide the agents into groups within which abilities can be compared.
 
-    Two agents are in the same component if answered trials on common items connect them, directly or through others.
+    Two agents are in the same group if answered trials on common items connect them. The connection may lead through other
+    agents.
 
-    Returns an int32 array (n_agents,): number of each agent's component from 0, −1 for an agent without an answer.
+    Returns an int32 array (n_agents,): number of each agent's group from 0, −1 for an agent without an answer.
     """
     plan = trials.plan
     observed = np.zeros((plan.n_agents, plan.n_items), dtype=np.bool_)
@@ -609,9 +612,13 @@ def describe_selection(selection: Choice, ability: Floats, agent_ids: Sequence[s
 def summarize_rates(abilities: Abilities, agent_ids: Sequence[str]) -> RateFacts | None:
     """List the false-positive rates of the agents, highest first.
 
-    The rates are estimated from independent trials, which show responses to different items. The result also has the share of the
-    rates in the variance of abilities, and the number of further independent calls that would halve the standard errors of the
-    rates. Both are None if the variances of the abilities are unknown, or if no rate adds to them.
+    The rates are estimated from independent trials, which compare responses to different items. The result also contains two
+    numbers:
+
+    - the share of the variance of the abilities that is due to errors of the rates;
+    - the number of further independent calls that halve the standard errors of the rates.
+
+    Both are None if the variances of the abilities are unknown, or if the rates do not add to them.
 
     Returns None if no agent has an independent trial.
     """
@@ -635,7 +642,7 @@ def summarize_rates(abilities: Abilities, agent_ids: Sequence[str]) -> RateFacts
     if share is None:
         return RateFacts(agents, variance_share=None, calls_to_halve=None)
 
-    # a standard error is proportional to 1/√calls: 4n calls halve it, 3n more than the n calls so far
+    # a standard error is proportional to 1/√calls, so n calls must become 4n to halve it: 3n more
     n_calls = float(rates.n_trials.sum()) / 2  # a call is a trial of two agents
     return RateFacts(agents, variance_share=share, calls_to_halve=round(3 * n_calls))
 

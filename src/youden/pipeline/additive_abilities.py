@@ -126,14 +126,14 @@ def fit_abilities(
 def convert_fit_to_abilities(
     fit: TrialFit, mean_score: float, rates: AgentRates, target: Target, *, with_items: bool
 ) -> Abilities:
-    """Convert an additive fit of trials to abilities, without subtracting false-positive rates.
+    """Convert the agent effects of an additive fit to abilities.
 
-    The fit must link all agents that have trials, directly or through other agents. An ability is the effect of the agent
-    plus `mean_score`, clipped to [−1, 1]. It is NaN for an agent without trials.
+    An ability is the effect of the agent plus `mean_score`, clipped to [−1, 1]. It is NaN for an agent without trials.
+    Comparisons must connect all agents that have trials, directly or through other agents.
 
     fit : effects of the agents, with mean 0
     mean_score : mean score of the average agent
-    rates : false-positive rates of the agents. They are stored in the result, so that the caller can subtract them.
+    rates : false-positive rates of the agents. They are not subtracted, but stored in the result for the caller.
     target : population that the intervals refer to, "items-like-these" or "these-items"
     with_items : whether to compute the influence of each item on the abilities; it is None for the target "these-items"
     """

@@ -57,11 +57,16 @@ TITLES: Mapping[AlternativeRanking, str] = {
 def list_alternative_ranking_findings(
     rankings: Mapping[AlternativeRanking, AlternativeRankingFacts], *, n_agents: int
 ) -> list[Finding]:
-    """List the findings (messages) about alternative rankings.
+    """List the findings (messages to the user) about alternative rankings.
 
-    There is a finding for each group of agents that agree suspiciously often, for each ranking that could not be made, and for
-    each ranking in which the leader of the plain ranking falls. In a run with too few agents, the robust ranking has only one
-    finding, which states that.
+    An alternative ranking scores agents by another rule than the plain ranking, for example robustly. There is one finding for
+    each
+
+    - group of agents that agree suspiciously often;
+    - ranking that could not be made;
+    - ranking in which the leader of the plain ranking falls.
+
+    If the run has too few agents for the robust ranking, the only finding about this ranking states that.
 
     rankings : facts of each alternative ranking, by its name
     n_agents : number of agents of the run
@@ -132,9 +137,10 @@ def _describe_leader_change(
 ) -> tuple[str, tuple[str, ...]]:
     """Describe why the leader of the plain ranking does worse in an alternative ranking.
 
-    Its position is worse in two cases. First, other agents are better than the leader, and this is unlikely to be due to
-    chance (`_is_fall_notable`). Second, the leader is significantly better than all other agents in the plain ranking, but not
-    in the alternative one.
+    There are two cases:
+
+    - Other agents are now better than the leader, and chance is an unlikely reason (`_is_fall_notable`).
+    - The leader was significantly better than all other agents, and no longer is.
 
     name : name of the alternative ranking
     plain, alternative : pairwise differences of the abilities of the two rankings
@@ -253,8 +259,7 @@ def find_flagged_groups(
 ) -> FlaggedGroups:
     """Find groups of agents whose responses agree suspiciously often.
 
-    The reference is a collection of recorded data sets whose agents respond independently of each other. A group is flagged if
-    it agrees more than every group of the same size in these data sets.
+    A group is flagged if it agrees more than every group of the same size in recorded data sets of independent agents.
 
     Parameters
     ----------
@@ -263,14 +268,14 @@ def find_flagged_groups(
     agent_ids : sequence of str
         Ids of the agents, by position.
     clones : sequence of sequence of str, default ()
-        Ids of agents that count as copies of each other, one sequence per group. These groups are flagged whatever their
-        answers are. Ids that are not in `agent_ids` are ignored, so a group with a single remaining agent has no effect.
+        Groups of agents that are known to be copies of each other. They are flagged whatever their answers are. Ids that are
+        not in `agent_ids` are ignored.
 
     Returns
     -------
     FlaggedGroups
-        The flagged pairs of agents, the clusters that these pairs connect, and the undecided groups. An undecided group
-        agrees as much as a flagged one, but has too few answers to be flagged.
+        The flagged pairs of agents, the clusters that these pairs form, and the undecided groups. An undecided group agrees as
+        much as a flagged one, but has too few answers to be flagged.
     """
     is_clone_pair = np.zeros((len(agent_ids), len(agent_ids)), dtype=np.bool_)
     position_by_agent = {agent: position for position, agent in enumerate(agent_ids)}
@@ -387,8 +392,8 @@ class PairedAnswers(NamedTuple):
     def from_trials(cls, trials: TrialsByItem, totals: PairTotals | None = None) -> PairedAnswers:
         """Sum the answers to the paired trials of a run for each pair of agents.
 
-        A paired trial shows the judge responses of two agents to the same item. Sums are computed with and without follow-up
-        trials: additional paired trials of agents that agree often, which serve only to find agents that copy from each other.
+        A paired trial compares responses of two agents to the same item. Follow-up trials are additional paired trials that
+        serve only to find agents that copy from each other. Sums are computed with and without them.
 
         Parameters
         ----------
@@ -400,9 +405,9 @@ class PairedAnswers(NamedTuple):
         Returns
         -------
         PairedAnswers
-            The answers in chunks, without follow-up trials and held-out cells (agent, item), and their sums by pair of
-            agents. If the plan has one independent trial per paired trial, each answer is reduced by the false-positive rate
-            of its pair. The sums with follow-up trials are None if the run has no follow-up trials.
+            The answers in chunks, and their sums by pair of agents. The chunks contain no follow-up trials and no held-out
+            responses. If the plan has one independent trial per paired trial, the false-positive rate of its pair is subtracted
+            from each answer. The sums with follow-up trials are None if the run has none.
         """
         n_agents = trials.plan.n_agents
         # each call of this function reads the trials again, and converts the rates of pairs to answers
@@ -476,11 +481,12 @@ def rank_alternatives(
 
 
 def _weight_groups_as_one_partner(group: Ids) -> PartnerWeights:
-    """Compute the weights with which agents score each other in the robust ranking.
+    """Compute the weight of each agent as a partner in comparisons for the robust ranking.
 
-    The members of a group of flagged agents together have the weight of one agent, and do not score each other.
+    All members of a group of suspicious (flagged) agents together have the weight of one agent. Comparisons between members of
+    a group do not count.
 
-    group : int32 array (n_agents,), the same number for the agents of a group; an agent that is not flagged is a group by itself
+    group : int32 array (n_agents,), number of each agent's group; an agent that is not flagged is a group by itself
 
     Raises StatisticsError [robust-few-agents] for too few agents, and [all-agents-flagged] if all agents are in one group.
     """
@@ -495,23 +501,23 @@ def _weight_groups_as_one_partner(group: Ids) -> PartnerWeights:
 
 
 def reweight_abilities(answers: PairedAnswers, abilities: Abilities, partners: PartnerWeights) -> Abilities:
-    """Estimate abilities as if comparisons with some partners had more weight.
+    """Estimate abilities as if comparisons with some agents had more weight.
 
-    A partner is the other agent of a comparison. The additive model is fitted to all answers twice, with weighted and with
-    equally weighted partners. The fits give the abilities t_i(weighted) and t_i(equal) of agent i.
+    The additive model is fitted to all answers twice: once with weights, and once with equal weights. The fits give the
+    abilities t_i(weighted) and t_i(equal) of agent i.
 
     - The new ability is θ_i + t_i(weighted) − t_i(equal).
-    - Its standard error is se(t_i(weighted)) · se(θ_i) / se(t_i(equal)). The ratio of the last two accounts for the estimator of
-      θ_i, which may be more precise than the fits.
+    - Its standard error is se(t_i(weighted)) · se(θ_i) / se(t_i(equal)). The ratio se(θ_i) / se(t_i(equal)) is below 1 if the
+      estimator of θ_i is more precise than the fits.
     - The correlations between abilities are those of the weighted fit.
 
     answers : answers of the run, from which `abilities` were estimated
-    abilities : abilities θ_i with equally weighted partners, by any estimator
-    partners : weight of each partner in the score of each agent
+    abilities : abilities θ_i without weights, by any estimator
+    partners : weight of each compared agent (partner) in the score of each agent
 
-    Returns `abilities` itself if all weights are equal. Otherwise, the result has no `item_influence` and no `search`.
-    Raises StatisticsError [partners-none] or [cluster-agents] if the weighted answers do not determine abilities or
-    their standard errors.
+    Returns `abilities` itself if all weights are equal. Otherwise, the result has no `item_influence` and no `search`. Raises
+    StatisticsError [partners-none] or [cluster-agents] if the weighted answers do not determine abilities or their standard
+    errors.
     """
     equal_partners = uniform_weights(len(abilities.ability))
     if np.array_equal(partners.weight, equal_partners.weight):
@@ -565,11 +571,11 @@ def sort_by_ranking(table: pd.DataFrame, name: str) -> pd.DataFrame:
 
 
 def _list_groups(label: Ids, agent_ids: Sequence[str]) -> tuple[tuple[str, ...], ...]:
-    """List the agents that an alternative ranking weights together, such as the models of one family.
+    """List the groups of agents that an alternative ranking weights together, such as the models of one family.
 
-    An agent that shares its label with no other agent is left out, because it needs no common weight.
+    An agent that is alone in its group is left out.
 
-    label : int32 array (n_agents,), the same number for all agents of a group
+    label : int32 array (n_agents,), number of each agent's group
     agent_ids : ids of the agents, in the order of `label`
 
     Returns the ids of the agents of each group, the largest group first.

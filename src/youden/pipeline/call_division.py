@@ -50,12 +50,12 @@ class CallDivision(NamedTuple):
         return rate_part / (rate_part + paired_part)
 
     def count_independent(self, calls: int, *, n_focus: int = 0) -> int:
-        """Return how many of the calls of an extension should be independent trials.
+        """Return how many of the calls that are added to a run should be independent trials.
 
-        The number is a multiple of the number of agents that the calls measure, and at least the default. Each of these agents
-        keeps at least two calls for paired trials, so that a block can be drawn.
+        The number is a multiple of the number of agents that the calls measure. It is at least the default. Each of these
+        agents keeps at least two calls for paired trials.
 
-        calls : number of calls of both trial types
+        calls : number of added calls, for paired and independent trials together
         n_focus : number of agents that the calls measure; 0 for all agents
         """
         # a call on agents in focus measures one agent, and any other call measures two
@@ -91,13 +91,16 @@ def has_dominant_rates(rate_share: float, fpr: float) -> bool:
 
 
 def find_call_division(plan: Plan, facts: RunFacts) -> CallDivision | None:
-    """Return the division of further calls of a run; None if it is the default division.
+    """Find how to divide further calls of a run between paired and independent trials.
 
-    The division differs from the default if the rates are dominant (`has_dominant_rates`), or if the division of an earlier
-    extension differed. It never differs if the plan fixes the number of independent trials, or if calls cost nothing.
+    Independent trials estimate false-positive rates. They get more calls than by default in two cases: the errors of the rates
+    dominate the intervals, or an earlier extension had more of them. The default is kept if the plan fixes their number, or if
+    calls cost nothing.
 
     plan : plan of the run, with or without its trials
     facts : facts about its fit
+
+    Returns None for the default division.
     """
     if facts.calls is None or facts.fpr is None or facts.rates is None or facts.rates.variance_share is None:
         return None

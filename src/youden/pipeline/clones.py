@@ -55,12 +55,11 @@ _findings_by_pool: WeakKeyDictionary[Pool, tuple[Finding, ...]] = WeakKeyDiction
 def find_run_clones(
     folder: RunFolder, agent_ids: Sequence[str], known_clones: Sequence[tuple[str, ...]]
 ) -> tuple[Finding, ...]:
-    """Find the clones among the agents of a judged run, and return one finding per cluster.
+    """Find agents with nearly the same responses (clones) in a judged run, and return one finding per cluster.
 
     folder : folder of the run
     agent_ids : ids of the agents of the run
-    known_clones : clusters that an earlier fit has found, which are reported if the texts of the pool cannot be read or have
-        changed since the run
+    known_clones : clusters of an earlier fit. They are reported if the texts of the pool are missing or have changed.
     """
     pool = folder.find_judged_pool()
     if pool is not None:
@@ -77,7 +76,7 @@ def find_plan_clones(plan: Plan) -> tuple[Finding, ...]:
 
 
 def find_pool_clones(pool: Pool) -> tuple[Finding, ...]:
-    """Find the clones of a pool, and return one finding per cluster.
+    """Find agents with nearly the same responses (clones) in a pool, and return one finding per cluster.
 
     The responses to a random sample of items are compared: about 3,000 responses, but at least 20 items.
     """
@@ -118,15 +117,15 @@ def _cluster_pairs(is_pair: Bools) -> list[Positions]:
 
 
 def _count_same_responses(sample: SampledTexts) -> tuple[Counts, Counts]:
-    """Count, for each pair of agents, the items on which both give the same response.
+    """Count, for each pair of agents, the items on which both give nearly the same response.
 
-    Two responses count as the same if the Jaccard similarity of their words reaches the threshold of the item. Thus they may
-    differ in some words. Responses with fewer than `MIN_CLONE_WORDS` words are not compared.
+    Two responses count as the same if the Jaccard similarity of their words reaches the threshold of the item. Responses with
+    fewer than `MIN_CLONE_WORDS` words are not compared.
 
     sample : responses to compare
 
-    Returns two int arrays (n_agents, n_agents): the numbers of items with the same response, which are 0 on and below the
-    diagonal, and the numbers of items on which the responses of the two agents were compared.
+    Returns two int arrays (n_agents, n_agents). The first one counts the items with the same response; it is 0 on and below the
+    diagonal. The second one counts the items on which the responses of both agents were compared.
     """
     n_agents, n_items = sample.pool.n_agents, len(sample.items)
     count_type = np.min_scalar_type(n_items)  # 8 bits for a large pool, to save memory
@@ -169,14 +168,14 @@ def _choose_clone_threshold(similarity: Floats) -> float:
 
 
 def _make_clone_finding(ids: tuple[str, ...], *, n_agents: int, share: float | None = None) -> Finding:
-    """Make the finding for a cluster of clones.
+    """Make the message to the user about a cluster of clones.
 
     Clones are agents that give the same responses, except for some words.
 
     ids : agents of the cluster
-    n_agents : number of agents of the pool. If they are few, good agents may also agree, so the remedy is to read the responses
-        first.
-    share : fraction of their common items on which two agents of the cluster give the same response; None if it is unknown
+    n_agents : number of agents of the pool. In a small pool, good agents may also agree, so the message recommends to read the
+        responses.
+    share : fraction of the items on which two agents of the cluster give the same response; None if it is unknown
     """
     remedy = "Remove all but one of them, unless you want to study clones."
     if n_agents < MIN_AGENTS_FOR_COPYING:

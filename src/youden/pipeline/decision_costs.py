@@ -89,10 +89,9 @@ def forecast_other_decision(plan: Plan, judge: JudgeConfig) -> OtherDecision | N
 
 
 def format_other_decision(forecast: OtherDecision, *, usd_per_call: float | None) -> str:
-    """Format the forecast for another setting of `decision` as part of a sentence.
+    """Format how many calls a run would need with another setting of `decision`, as part of a sentence.
 
-    The text has the setting, the calls that it takes, and their cost. For example: "with `decision: text`, the same half-width
-    would take about 1,000 to 1,200 calls, $1.00 to $1.20".
+    For example: "with `decision: text`, the same half-width would take about 1,000 to 1,200 calls, $1.00 to $1.20".
 
     usd_per_call : cost of a call in USD; None if it is unknown, so that no cost is stated
     """

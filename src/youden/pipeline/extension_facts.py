@@ -236,9 +236,10 @@ _DRIFT_ADVICE = {
 
 
 def _describe_drift(facts: ExtensionFacts) -> list[str]:
-    """State in one sentence per agent which earlier agents drifted, that is, changed their ability significantly.
+    """State which earlier agents changed their ability significantly since the first judging (drift).
 
-    If agents were tested and none drifted, a single sentence states that. The list is empty if no agent could be tested.
+    There is one sentence per agent. If agents were tested and none drifted, a single sentence states that. The list is empty if
+    no agent could be tested.
     """
     p_values = [change.p_holm for change in facts.agent_changes if change.p_holm is not None]
     if not p_values:

@@ -170,16 +170,17 @@ def fit_judged(
 
 
 def fit_imported(folder: RunFolder, pool: PoolSummary, settings: FitSettings) -> FitResult:
-    """Fit an imported run, and write its tables. The tables of an earlier fit are replaced.
+    """Rank the agents of an imported run, and write its tables.
 
-    An imported run has no answers of a judge. It has a score D = TPR − FPR for each ordered pair of agents on each item.
+    Tables of an earlier fit are replaced. An imported run has scores instead of answers of a judge. A score is D = TPR − FPR of
+    an ordered pair of agents on an item.
 
     folder : folder of the run; its table of rates contains the scores
     pool : agents and items of the run, and notes about the import, which become findings
     settings : items that the intervals refer to, and agents that are weighted together in alternative rankings
 
-    Raises RunFolderError if a file is damaged; StatisticsError if the scores cannot be fitted, or the main ranking cannot be
-    made.
+    Raises RunFolderError if a file is damaged. Raises StatisticsError if the scores cannot be fitted, or if the main ranking
+    cannot be made.
     """
     rates = folder.read_rates()
     fit = _fit_imported_rates(rates, pool, settings)
@@ -193,8 +194,8 @@ def fit_imported(folder: RunFolder, pool: PoolSummary, settings: FitSettings) ->
 def _fit_imported_rates(rates: Rates, pool: PoolSummary, settings: FitSettings) -> FitResult:
     """Compute the tables of an imported run from its scores, without writing them.
 
-    A judged run has the same tables. There are no independent trials, because false-positive rates are already subtracted from
-    the imported scores D = TPR − FPR.
+    The tables are those of a judged run, except for false-positive rates: these are already subtracted from the scores D = TPR
+    − FPR.
 
     rates : imported scores of ordered pairs of agents on items
     pool : agents and items of the run, and notes about the import, which become findings
@@ -387,17 +388,16 @@ def _build_item_table(scores: Scores, model: ClippedLinear, n_trials: Positions)
 
 
 def measure_partner_dependence(totals: PairTotals, agent_ids: tuple[str, ...]) -> PartnerFacts | None:
-    """Measure how much the ranking depends on the partners of the agents, by their split-half reliability.
+    """Measure how much the ranking depends on which agents are compared, by its split-half reliability.
 
-    The partners of an agent are the agents that it is compared with. All partners are split at random into two halves, and the
-    ranking by one half is compared with the ranking by the other half. The results are averaged over several splits, which are
-    drawn with a fixed seed.
+    The partners of an agent are the agents that it is compared with. They are split at random into two halves. The ranking by
+    one half is compared with the ranking by the other half. The results of several splits are averaged.
 
     totals : sums of the answers to the paired trials of each pair of agents
     agent_ids : ids of the agents, by position
 
-    Returns Spearman's ρ between the two rankings, the number of splits, and up to `MAX_NAMED_DEPENDENT` agents whose two
-    ranks differ most. Returns None for fewer than 5 agents, or if the two rankings cannot be correlated.
+    Returns Spearman's ρ between the two rankings, the number of splits, and up to `MAX_NAMED_DEPENDENT` agents whose two ranks
+    differ most. Returns None for fewer than 5 agents, or if the two rankings cannot be correlated.
     """
     try:
         split_half = partner_split_half(totals.total, totals.weight, rng=standalone_stream(0))
@@ -477,11 +477,10 @@ class CurlByLink(NamedTuple):
 
 
 def measure_curl_by_link(scores_by_kind: Mapping[ScoreKind, Scores]) -> CurlByLink:
-    """Measure the curl of scores, their deviation from additivity, on the scale of each link function.
+    """Measure how far scores deviate from additivity (curl) on the scale of each link function.
 
-    The curl of two agents i, i' on two items j, j' is |s_ij − s_i'j − s_ij' + s_i'j'|. It is 0 if scores are sums of an effect
-    of the agent and an effect of the item. It is measured after the scores were transformed by the link functions identity,
-    probit and logit.
+    The curl of two agents i, i' on two items j, j' is |s_ij − s_i'j − s_ij' + s_i'j'|. It is 0 if each score is the sum of an
+    agent effect and an item effect. The link functions identity, probit and logit are applied to the scores first.
 
     scores_by_kind : scores, with the key "symmetric" (mean of both orders of the texts) or "row" (the agent's text comes first)
     """

@@ -30,11 +30,11 @@ MIN_FOLLOW_UPS_PER_PAIR = 8
 
 
 def allocate_follow_ups(flags: FlaggedGroups, budget: int) -> dict[tuple[int, int], int]:
-    """Allocate follow-up trials to groups of agents that may be flagged later.
+    """Divide a budget of follow-up trials among groups of agents that agree suspiciously often.
 
-    These groups agree suspiciously often, but have too few answers to be flagged. The groups are served in order. All new pairs
-    of a group get the same number of trials, or none if the remaining budget is too small. A pair is new if it is not flagged and
-    got no trials in an earlier group.
+    These groups have too few answers to be flagged yet. Follow-up trials provide more. The groups are served in order. All
+    pairs of a group get the same number of trials, or none if the remaining budget is too small. Pairs that are already
+    flagged, or served in an earlier group, are skipped.
 
     flags : flagged pairs of agents, and the undecided groups
     budget : maximum number of trials of all pairs together
@@ -59,18 +59,18 @@ def allocate_follow_ups(flags: FlaggedGroups, budget: int) -> dict[tuple[int, in
 
 
 def judge_follow_ups(verdicts: Verdicts, judge_plan: JudgePlan, *, share: float) -> Verdicts:
-    """Judge follow-up trials of groups of agents that may be flagged later.
+    """Judge additional (follow-up) trials that decide whether groups of agents copy from each other.
 
-    The agents of these groups agree very often and may copy from each other, but have too few answers to be flagged. Follow-ups
-    compare the pairs of a group on new items. They are planned from the verdicts without follow-ups, so that each group is tested
-    only twice, and an interrupted run draws the same trials when it resumes.
+    The agents of these groups agree very often, but have too few answers for a decision. Follow-up trials compare the pairs of
+    a group on new items. They are planned as if earlier follow-ups did not exist. Each group is therefore tested only twice,
+    and an interrupted run draws the same trials again.
 
     verdicts : verdicts of the run so far; follow-ups among them are replaced
     judge_plan : function that returns the verdicts of a plan
     share : maximum number of follow-ups, as a fraction of the plan's calls
 
-    Returns the verdicts of the plan with its follow-ups, or of the plan alone if no group needs any. Errors of `judge_plan`
-    are passed on.
+    Returns the verdicts of the plan with its follow-ups, or of the plan alone if no group needs any. Errors of `judge_plan` are
+    passed on.
     """
     without_follow_ups = remove_follow_ups(verdicts)
     plan = without_follow_ups.plan
@@ -85,11 +85,10 @@ def judge_follow_ups(verdicts: Verdicts, judge_plan: JudgePlan, *, share: float)
 
 
 def draw_follow_ups(plan: Plan, n_trials_by_pair: Mapping[tuple[int, int], int], rng: np.random.Generator) -> Trials:
-    """Draw follow-up trials, which decide whether groups of agents agree too often.
+    """Draw additional (follow-up) trials, which decide whether pairs of agents agree too often.
 
-    They do not change abilities. Each pair of agents is compared on random items. An item can be drawn if the pair has no paired
-    trial on it yet, and if both responses to it may be used for training. The order of the two agents alternates. The trials have
-    the role `FOLLOW_UP` and the weight 0 for both agents.
+    Each pair is compared on random items that it was not compared on before. Held-out responses are not used. The order of the
+    two agents alternates. The trials have the role `FOLLOW_UP` and the weight 0, so they do not change abilities.
 
     plan : plan of the run
     n_trials_by_pair : number of trials by pair of agents (lower position, higher position); a pair without enough items gets

@@ -69,14 +69,14 @@ def fit_search(trials: TrialsByItem, request: EstimationRequest) -> Abilities | 
 def _estimate_by_round(trials: TrialsByItem, target: Target, mean_answer: float, last_round: int) -> Abilities | None:
     """Estimate abilities from the answers of a search up to one of its rounds.
 
-    The effects of the agents, which have the mean 0, are estimated by an additive fit. The mean answer of an agent is its effect
-    plus `mean_answer`. Its ability is this mean answer, minus its false-positive rate.
+    An ability is the effect of the agent, plus `mean_answer`, minus the agent's false-positive rate. The effects have the mean
+    0 and are estimated by an additive fit.
 
     target : population that the intervals refer to
     mean_answer : mean answer over all agents
     last_round : number of the last round whose answers are used, from 0
 
-    Returns None if the answers do not link all agents, directly or through other agents.
+    Returns None if comparisons do not connect all agents, directly or through other agents.
     """
     plan = trials.plan
     iter_answers = partial(_iter_round_answers, trials, last_round)
@@ -144,10 +144,10 @@ def analyse_rounds(
 
 
 def _average_pilot_answers(trials: TrialsByItem) -> float:
-    """Compute the mean answer to the paired trials of the pilot.
+    """Compute the mean answer to the paired trials of the first round of a search (the pilot).
 
-    The pilot is the first round of a search. The step of a trial in a block is the number of its round, so it is 0 in the pilot.
-    Trials outside blocks have the block number −1 and are left out.
+    Only trials in blocks count. Their step is the number of the round, so it is 0 in the pilot. Trials outside blocks have the
+    block number −1.
     """
     n_answers, total = 0, 0.0
     for chunk in trials.iter_answered():
@@ -162,8 +162,8 @@ def _compute_subtracted_bias(ability: Floats, cumulative_bias: Floats, *, top: i
     """Compute the selection bias that is subtracted from the ability of each agent: float array (n_agents,).
 
     A search samples agents again because their estimates are high, so these estimates are too high on average. The fraction
-    `BIAS_FRACTION` of the difference between an agent's bias and the mean bias is subtracted. If this correction would change
-    which agents are the `top` best, the bias of all agents is multiplied by the same factor below 1.
+    `BIAS_FRACTION` of the difference between an agent's bias and the mean bias is subtracted. The correction must not change
+    which agents are the `top` best. If it would, all biases are reduced by a common factor.
 
     ability : float array (n_agents,), abilities before the correction
     cumulative_bias : float array (n_agents,), expected bias of each agent, added up over the rounds
@@ -200,10 +200,10 @@ class _RoundSummary(NamedTuple):
 
 
 def _summarize_rounds(trials: TrialsByItem) -> _RoundSummary:
-    """Count the paired trials of each round of a search, and find the sampled agents.
+    """Count the paired trials of each round of a search, and find the agents that each round samples.
 
-    The search consists of the trials in blocks. The `step` of such a trial is the number of its round, from 0. In later rounds, a
-    block compares some agents, the sampled ones, with a common partner. Its trials count for the sampled agents only.
+    The search consists of the trials in blocks, and the `step` of such a trial is the number of its round, from 0. Later rounds
+    sample only some agents. They compare these with a common partner, and their trials count for the sampled agents only.
     """
     n_rounds = _count_rounds(trials)
     n_trials = np.zeros(n_rounds, dtype=np.int64)

@@ -47,12 +47,12 @@ def select_first_plan(trials: TrialsByItem) -> TrialsByItem:
 
 
 def shift_to_mean_on_first_items(abilities: Abilities, trials: TrialsByItem, n_items: int) -> Abilities:
-    """Shift all abilities by a constant, so that their mean is the mean answer on the first items.
+    """Shift all abilities by a constant, so that their mean is the mean answer on the items of the first plan.
 
-    The first items are those of the first plan. Items that were added later then do not change the mean ability.
+    The mean ability then does not change when items are added to the run.
 
     abilities : abilities of the agents that the trials compare
-    n_items : number of items of the first plan; later items were added by extensions
+    n_items : number of items of the first plan; they come before the added items
 
     Returns the same abilities if no items were added, or if none of the first items has an answer.
     """
@@ -190,13 +190,13 @@ def _estimate_extended_covariance(
 
 
 def _restore_anchors(abilities: Abilities, anchors: Abilities, unchanged: Positions) -> Abilities:
-    """Replace the estimates of some anchors by those from the first plan.
+    """Restore the first estimates of agents that an extension does not measure again.
 
-    Anchors are the agents of the first plan. An extension must not change anchors that it does not measure again. Their
-    abilities, the covariances among them, and their degrees of freedom are restored exactly.
+    These are agents of the first plan (anchors). Their abilities, the covariances among them, and their degrees of freedom are
+    restored exactly.
 
     abilities : abilities of all agents after the extension; the anchors come first
-    anchors : mean answers of the anchors in the first plan. Their false-positive rates are not subtracted yet.
+    anchors : mean answers of the anchors in the first plan, from which false-positive rates are not subtracted
     unchanged : int array, positions of the anchors that keep their estimates
 
     Returns a copy of `abilities` with the restored estimates.
@@ -224,17 +224,20 @@ def _iter_item_influence(
     linking_weight: Floats,
     anchors_by_blocks_only: bool,
 ) -> Iterator[ItemMatrices]:
-    """Yield the influence of each item on all abilities, in chunks of items.
+    """Yield the influence of each item on all abilities, and its share of each agent's trials, in chunks of items.
 
-    Each chunk also has the share of each item in each agent's trials. The influence of an item is its contribution to the
-    estimation error of an ability. Influence and share are weighted means over two kinds of trials: complete blocks, which
-    compare the anchors with each other, and linking trials, which compare an agent with an anchor.
+    The influence of an item is its contribution to the estimation error of an ability. There are two kinds of trials:
 
-    iter_linked_influence : function that yields, for each chunk of items, their positions, and two float arrays (n_agents,
+    - Complete blocks compare the agents of the first plan (anchors) with each other.
+    - Linking trials compare an agent with an anchor.
+
+    The result is the weighted mean over the two kinds.
+
+    iter_linked_influence : function that yields the positions of the items of each chunk, and two float arrays (n_agents,
         n_items): influence and shares by linking trials
     anchor_influence : influence and shares of the items by complete blocks
     n_anchors : number of anchors, which are the first agents
-    block_weight, linking_weight : float arrays (n_agents,), weights of complete blocks and of linking trials
+    block_weight, linking_weight : float arrays (n_agents,), weights of the two kinds of trials
     anchors_by_blocks_only : whether the abilities of the anchors are estimated without their linking trials
     """
     n_agents = len(block_weight)
@@ -253,13 +256,13 @@ def _iter_item_influence(
 
 
 def analyse_extended_search(trials: TrialsByItem, estimate: Callable[[TrialsByItem], Abilities]) -> Abilities:
-    """Estimate the abilities of an extended run, and analyse its search, if it has one.
+    """Estimate the abilities of an extended run, and analyze its search for the best agents, if it has one.
 
     A run is extended in steps. The last step is a search if it sets `top`, the number of best agents to find.
 
-    - A search without a maximum regret has one step, and is analysed after it.
-    - A search with a maximum regret can have several steps, and is analysed before its first step and after each step. For
-      example, if it consists of the last two of three steps, it is analysed after the steps 1, 2 and 3.
+    - A search without a maximum regret has one step, and is analyzed after it.
+    - A search with a maximum regret may have several steps. It is analyzed before its first step and after each step. For
+      example, if it consists of the last two of three steps, it is analyzed after the steps 1, 2 and 3.
 
     trials : all trials of the run
     estimate : function that estimates abilities from the trials of the run, or from its trials after an earlier step
@@ -272,7 +275,7 @@ def analyse_extended_search(trials: TrialsByItem, estimate: Callable[[TrialsByIt
     if top is None:
         return abilities
 
-    # analyse the answers before each step of the search
+    # analyze the answers before each step of the search
     analyses: list[InterimAnalysis] = []
     n_steps_before_search = len(steps) - _count_search_steps(steps)
     search_steps = steps[n_steps_before_search:]
@@ -305,9 +308,13 @@ def _estimate_covariance(
 ) -> CentredCovariance:
     """Estimate the covariance of abilities by the sandwich estimator, with items as clusters.
 
-    The covariance of two abilities is the sum over items of the product of the item's influences on the two abilities. It is
-    corrected for items with a large share of an agent's trials. The variance of an agent with few items is shrunk towards a
-    variance that is predicted from its number of trials. Abilities are measured from the mean of the anchors.
+    The covariance of two abilities is the sum over items of the product of the item's influences on them. Two corrections
+    follow:
+
+    - Items with a large share of an agent's trials are corrected for this share.
+    - The variance of an agent with few items is shrunk towards a value that its number of trials predicts.
+
+    Abilities are measured from the mean of the anchors, which are the agents of the first plan.
 
     iter_influence : function that yields two float arrays (n_agents, n_items) for each chunk of items: the influence of each
         item on each ability, and the fraction of the agent's trials that are on the item
@@ -456,13 +463,12 @@ def link_agents(
 
 
 def make_anchor_answer_source(trials: TrialsByItem, *, select: ChunkFilter | None = None) -> ChunkSource:
-    """Return a function that yields the answers to comparisons of two anchors.
+    """Return a function that yields the answers to comparisons of two anchors, the agents of the first plan.
 
-    Anchors are the agents of the first plan. Only trials that the design of the plan has drawn (role "main") are used. The
-    function yields the answers in chunks of items, from the beginning each time it is called.
+    Only trials that the design of the plan has drawn (role "main") are used. Each call of the function yields all answers
+    again, in chunks of items.
 
-    select : function that takes a chunk of trials and returns which of them may be used, bool array (n_trials,); all by
-        default
+    select : function that takes a chunk of trials and returns which of them may be used, bool array (n_trials,); all by default
     """
     n_anchors = get_extensions(trials.plan).anchors
 
@@ -482,11 +488,11 @@ def make_anchor_answer_source(trials: TrialsByItem, *, select: ChunkFilter | Non
 def make_linking_answer_source(trials: TrialsByItem, *, select: ChunkFilter | None = None) -> LinkingChunkSource:
     """Return a function that yields the answers to linking trials.
 
-    Extensions of the run have added these trials. A linking trial compares an agent with an anchor (an agent of the first plan),
-    and counts for the ability of this agent. A trial of two anchors can count for both. Its answer is then listed twice, once for
-    each of them. The function yields the answers in chunks of items, from the beginning each time it is called.
+    Extensions of the run have added these trials. A linking trial compares an agent with an anchor (an agent of the first
+    plan), and counts for the ability of this agent. A trial of two anchors may count for both of them, and its answer is then
+    listed twice. Each call of the function yields all answers again, in chunks of items.
 
-    select : function that takes a chunk of trials and returns a bool array (n_trials,), whether each may be used; None to use all
+    select : function that takes a chunk of trials and returns which of them may be used, bool array (n_trials,); all by default
     """
     n_anchors = get_extensions(trials.plan).anchors
 
@@ -504,9 +510,9 @@ def make_linking_answer_source(trials: TrialsByItem, *, select: ChunkFilter | No
 def _list_measured_agents(trials: ItemChunk, n_anchors: int) -> LinkingChunk:
     """List the answers to linking trials with the measured agent and its partner.
 
-    A linking trial compares an agent with an anchor, an agent of the first plan. It measures the ability of the agent, and the
-    anchor is the partner. Trials that measure their first agent come first, then trials that measure their second agent. A trial
-    that measures two anchors is in both parts of the list.
+    A linking trial compares an agent with an anchor, an agent of the first plan. It measures the agent, and the anchor is the
+    partner. Trials that measure their first agent come first, then trials that measure their second agent. A trial that
+    measures both agents is listed twice.
 
     trials : answered linking trials of a chunk of items
     n_anchors : number of anchors, which are the first agents

@@ -31,9 +31,10 @@ ITEMS_AND_JUDGES: Target = "items-and-judges"
 
 
 def average_judges(verdicts: Verdicts) -> Verdicts:
-    """Replace the answers of a jury (several judges) by the means of its judges' votes.
+    """Replace the answers of a jury by the means of its judges' votes.
 
-    An answer is missing if the vote of one of its judges is missing. Verdicts of a single judge are returned unchanged.
+    A jury consists of several judges, and a vote is the answer of one of them. An answer is missing if a vote is missing.
+    Verdicts of a single judge are returned unchanged.
     """
     if verdicts.votes is None:
         return verdicts
@@ -46,8 +47,8 @@ def average_judges(verdicts: Verdicts) -> Verdicts:
 def _make_answer_columns(mean_vote: Floats, jury_reason: Codes) -> dict[str, NDArray[Any]]:
     """Make the columns "answer", "hard_answer" and "missing_reason" of verdicts whose answers are mean votes.
 
-    If a mean vote is missing, the reason is "failed", unless the jury has a reason that is later in `MISSING_REASONS`, such as
-    "pending".
+    A vote is the answer of one judge of a jury. If a mean vote is missing, the reason is "failed", or the jury's own reason if
+    `MISSING_REASONS` lists it later.
 
     mean_vote : float array (n_trials,), mean votes of the judges in [0, 1], NaN if a vote is missing
     jury_reason : int8 array (n_trials,), reason why the jury has no answer, as index into `MISSING_REASONS`; 0 if it has one
@@ -62,10 +63,10 @@ def _make_answer_columns(mean_vote: Floats, jury_reason: Codes) -> dict[str, NDA
 
 
 def iter_averaged_chunks(iter_chunks: Rows) -> Iterator[Mapping[str, NDArray[Any]]]:
-    """Yield the trials of a run in chunks, with mean votes as the answers of a jury.
+    """Yield the trials of a run in chunks, with the mean of the judges' votes as the answer.
 
-    A jury consists of several judges that answer the same trials. A vote is the answer of one of them. The answer to a trial
-    is missing if the vote of any judge is missing. Chunks of a run with a single judge are yielded unchanged.
+    A jury consists of several judges, and a vote is the answer of one of them. The answer is missing if a vote is missing.
+    Chunks of a run with a single judge are yielded unchanged.
 
     iter_chunks : function that yields the trials in chunks, each a mapping of column names to arrays (n_trials,)
     """
@@ -83,10 +84,10 @@ def iter_averaged_chunks(iter_chunks: Rows) -> Iterator[Mapping[str, NDArray[Any
 def _with_variance_between_judges(abilities: Abilities, trials: TrialsByItem) -> Abilities:
     """Add the variance between judges to the covariance of abilities.
 
-    The intervals then also cover other judges of this kind. The abilities stay the same. The degrees of freedom of the intervals
-    are computed again, because the number of judges limits how well the new variances are known.
+    The intervals then hold for further judges of the same kind. The degrees of freedom are computed again, because few judges
+    determine this variance only roughly. The abilities stay the same.
 
-    trials : trials of the run, with the vote of each judge of a jury
+    trials : trials of the run, with the answer of each judge of a jury
 
     Raises StatisticsError [judges-few] if a single judge answered.
     """
@@ -129,9 +130,9 @@ def with_judge_variance(abilities: Abilities, trials: TrialsByItem) -> Abilities
 
 
 def _with_vote_variance(abilities: Abilities, trials: TrialsByItem) -> Abilities:
-    """Add the variance that the abilities would have if the jury answered the same trials again.
+    """Add the variance that the abilities would have if a jury answered the same trials again.
 
-    This requires a jury that answers by the mean of its votes. For another jury, for example one that answers by majority, the
+    This applies only to a jury that answers by the mean of its judges' votes. For another rule, for example the majority, the
     abilities are returned unchanged.
 
     trials : trials of the run, with the votes of the jury
@@ -145,8 +146,8 @@ def _with_vote_variance(abilities: Abilities, trials: TrialsByItem) -> Abilities
     n_comparisons = 2 * (n_agents - 1) * trials.plan.n_items
     variance_of_mean = answer_variance / n_comparisons
 
-    # Of the comparisons of an agent, the fraction 1/(K − 1) is with one other agent. The answers to these comparisons are part
-    # of both abilities, so they cancel in the difference, and the fraction (K − 2)/(K − 1) of the variance remains.
+    # Answers that compare two agents with each other cancel in the difference of their abilities. They are the fraction
+    # 1/(K − 1) of an agent's answers, so the fraction (K − 2)/(K − 1) of the variance remains.
     fraction_not_shared = (n_agents - 2) / (n_agents - 1)
     std_error = np.sqrt(fraction_not_shared * variance_of_mean)
     vote_covariance = _compute_centred_covariance(std_error)
@@ -194,13 +195,13 @@ def _estimate_answer_variance(trials: TrialsByItem) -> Floats | None:
 
 
 def with_jury_finding(verdicts: Verdicts) -> Verdicts:
-    """Add a finding with the effective number of judges to the verdicts of a jury.
+    """Add a note on the effective number of judges to the verdicts of a jury.
 
-    The effective number is the number of independent judges that would give as much information as the jury. It is computed from
-    the training trials that all judges have answered. Verdicts of a single judge, or of a jury in which one judge always answers
-    the same, are returned unchanged.
+    The effective number is the number of independent judges that would give as much information as the jury. It is computed
+    from trials that all judges have answered, without held-out responses. Verdicts are returned unchanged if there is a single
+    judge, or if one judge always answers the same.
 
-    Returns verdicts with the finding, of the severity "note", as the last one of `warnings`.
+    Returns verdicts with the note as the last one of `warnings`.
     """
     if verdicts.votes is None:
         return verdicts
@@ -215,11 +216,12 @@ def with_jury_finding(verdicts: Verdicts) -> Verdicts:
 
 
 def _make_jury_finding(votes: Floats) -> Finding:
-    """Make the finding that states the effective number of judges of a jury.
+    """Make the message to the user that states the effective number of judges of a jury.
 
-    The effective number is computed from the mean correlation of the judges' votes.
+    This is the number of independent judges with the same information. It is computed from the mean correlation of the judges'
+    answers.
 
-    votes : float array (n_judges, n_trials) without NaN, in which no judge always answers the same
+    votes : float array (n_judges, n_trials), answers of each judge without NaN; no judge may always answer the same
     """
     n_judges = len(votes)
     sums = VoteSums()
@@ -314,16 +316,16 @@ def match_votes(results: Sequence[Verdicts]) -> Floats:
 
 
 def measure_vote_spread(plan: Plan, votes: Floats) -> JudgeSpread:
-    """Estimate the variance between judges from the votes (answers of one judge) on the same trials.
+    """Estimate the variance between judges from their answers (votes) to the same trials.
 
-    Only trials that all judges answered count. The abilities are mean votes on paired trials, from which false-positive rates
-    are subtracted.
+    Only trials that all judges answered count. The abilities by each judge are mean answers to paired trials, minus
+    false-positive rates.
 
     plan : plan of the n_trials trials
     votes : float array (n_judges, n_trials), answers of each judge; NaN for a missing answer
 
-    Raises ConfigError [variance-other] if the judges have too few trials in common, StatisticsError [judges-few] if
-    there is a single judge.
+    Raises ConfigError [variance-other] if the judges have too few trials in common, and StatisticsError [judges-few] for a
+    single judge.
     """
     has_all_votes = ~np.isnan(votes).any(axis=0)
     is_used = plan.is_training & has_all_votes
@@ -337,11 +339,11 @@ def measure_vote_spread(plan: Plan, votes: Floats) -> JudgeSpread:
 
 
 def _estimate_rates_of_mean_vote(plan: Plan, mean_vote: Floats, is_used: Bools) -> AgentRates:
-    """Estimate the false-positive rate of each agent from the mean votes of several judges.
+    """Estimate the false-positive rate of each agent from the mean answers of several judges.
 
-    The rate is the mean vote on the agent's independent trials, which compare responses to different items.
+    The rate is the mean over the agent's independent trials, which compare responses to different items.
 
-    mean_vote : float array (n_trials,), mean votes on the trials of the plan
+    mean_vote : float array (n_trials,), mean answer of the judges to each trial of the plan
     is_used : bool array (n_trials,), trials that may be used; paired trials among them are ignored
     """
     is_independent = is_used & (plan.trial_type == INDEPENDENT)
@@ -409,10 +411,10 @@ def _measure_spread(
 def _average_by_agent(
     iter_votes: Callable[[], Iterable[tuple[PairChunk, Floats]]], combine: Callable[[Floats], Floats], n_agents: int
 ) -> TrialMeans:
-    """Combine the votes on each trial into one number, and average these numbers by agent.
+    """Combine the judges' answers (votes) to each trial into one number, and average these numbers by agent.
 
-    For example, if the votes are combined by their mean, an average is the mean answer of the agent over trials and judges. The
-    covariance of the averages is for a larger population of items, from which those of the trials are a sample.
+    For example, if `combine` is the mean, the result is the mean answer of the agent over trials and judges. The covariance is
+    for a larger population of items, of which those of the trials are a sample.
 
     iter_votes : function that returns chunks of trials with their votes, float array (n_judges, n_trials)
     combine : function that takes these votes and returns one number per trial, float array (n_trials,)

@@ -28,7 +28,7 @@ _SELECTION_FACTOR = 1.3
 
 
 def format_finishing_step(folder: RunFolder) -> str:
-    """Format the advice to finish the unfinished extension of a run, with the command.
+    """Format the advice to finish an interrupted extension of a run, with the command.
 
     Parameters
     ----------
@@ -141,10 +141,10 @@ def _format_next_search(folder: RunFolder, plan: Plan) -> str:
 
 
 def _format_balance(folder: RunFolder, division: CallDivision, *, usd_per_call: float | None) -> str:
-    """Format how many more calls would make the fraction of independent trials optimal.
+    """Format how many more calls would give the optimal fraction of independent trials.
 
-    The intervals of the run are wide mainly because of the errors of the false-positive rates. The text also has the half-width
-    that is expected after these calls.
+    The advice is for a run with wide intervals, mainly because its false-positive rates are uncertain. Independent trials
+    estimate these rates. The text also states the half-width that is expected after these calls.
 
     division : division of further calls between paired and independent trials
     usd_per_call : price of a call in USD; the text has no price if it is None or 0
@@ -167,8 +167,8 @@ def _format_balance(folder: RunFolder, division: CallDivision, *, usd_per_call: 
 def _format_separation(folder: RunFolder, plan: Plan, pair: Sequence[str], *, usd_per_call: float | None) -> str:
     """Format how many more calls or items would make two agents significantly different.
 
-    The text has the price and the command. In large pools, the command has a focus: the new trials then measure only the two
-    agents.
+    The text also has the price and the command. For large pools, the command adds trials that measure only these two agents (a
+    focus).
 
     plan : plan of the run
     pair : ids of the two agents
@@ -218,11 +218,11 @@ class _NeededData(NamedTuple):
 
 
 def _forecast_needed_data(folder: RunFolder, plan: Plan, pair: Sequence[str]) -> _NeededData | None:
-    """Forecast the blocks or items that make the difference of two agents significant.
+    """Forecast how many more blocks or items make the difference of two agents significant.
 
-    A block is a set of trials of one item, with two trials of each agent. The difference counts as significant if the
-    half-width of its interval is below the difference divided by `_SELECTION_FACTOR`, because the two agents were selected from
-    many. More items are proposed only if all possible blocks on the present items are too few.
+    A block is a set of trials of one item, with two trials of each agent. The half-width of the difference must fall below the
+    difference divided by `_SELECTION_FACTOR`. This factor accounts for the selection of the two agents from many. More items
+    are proposed only if all possible blocks on the present items are too few.
 
     pair : ids of the two agents
 
@@ -248,8 +248,8 @@ def _forecast_needed_data(folder: RunFolder, plan: Plan, pair: Sequence[str]) ->
 def _forecast_data_by_scaling(variance_ratio: float, plan: Plan) -> _NeededData:
     """Forecast how much data must be added to a run so that a variance decreases by a factor.
 
-    The variance is assumed to be proportional to 1/blocks, or to 1/items if all possible blocks on the present items are too
-    few. At least a tenth of the present number is added.
+    The variance is assumed to be proportional to 1/blocks, where a block is a set of trials of one item. If the present items
+    allow too few blocks, it is assumed to be proportional to 1/items. At least a tenth of the present number is added.
 
     variance_ratio : present variance, divided by the required one
     plan : present plan of the run
@@ -263,16 +263,15 @@ def _forecast_data_by_scaling(variance_ratio: float, plan: Plan) -> _NeededData:
 
 
 def _read_ability_difference(folder: RunFolder, pair: Sequence[str]) -> tuple[float, float]:
-    """Read the difference between the abilities of two agents, and its squared half-width.
+    """Read two abilities from the ranking of a run, and compute their difference and its squared half-width.
 
-    They are read from the ranking of the run. The half-width is that of a confidence interval. The squared half-width of the
-    difference is the sum of the squared half-widths of both abilities.
+    The squared half-width of the difference is the sum of the squared half-widths of both confidence intervals.
 
     folder : folder of the run
     pair : ids of the two agents
 
-    Returns the first ability minus the second one, and the squared half-width. Both are NaN if the ability or a bound of
-    one of the agents is unknown.
+    Returns the first ability minus the second one, and the squared half-width. Both are NaN if an ability or a bound is
+    unknown.
     """
     row_by_agent = {row.agent: row for row in folder.read_ranking()}
     abilities = []
@@ -283,7 +282,7 @@ def _read_ability_difference(folder: RunFolder, pair: Sequence[str]) -> tuple[fl
             return np.nan, np.nan
         abilities.append(row.ability)
 
-        # the farther of the two bounds, because the other one may be limited to a possible ability
+        # use the farther bound, because the other one may be clipped to the possible range
         squared_half_width += max(row.high - row.ability, row.ability - row.low) ** 2
     return abilities[0] - abilities[1], squared_half_width
 

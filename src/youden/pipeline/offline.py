@@ -67,10 +67,10 @@ class KnownRounds:
 
 
 def find_known_rounds(planned: PlannedRun) -> KnownRounds:
-    """Find the plan of a run with all rounds that stored answers determine.
+    """Plan all rounds of a run that its stored answers determine.
 
-    Adaptive designs plan their trials in rounds. A round depends on the answers to the rounds before it, so it can be planned
-    only if all these answers are in the store. No request is sent.
+    Adaptive designs plan their trials in rounds. A round is planned from the answers to all earlier rounds, so these must be in
+    the store. No request is sent.
 
     Parameters
     ----------
@@ -80,8 +80,8 @@ def find_known_rounds(planned: PlannedRun) -> KnownRounds:
     Returns
     -------
     KnownRounds
-        The plan with these rounds, and the number of rounds. Follow-up trials count as one more round. The number of rounds is
-        None for a run whose trials are all planned at once.
+        The plan with these rounds, and their number. Follow-up trials, which test for copied responses, count as one more
+        round. The number is None for a run whose trials are all planned at once.
 
     Raises
     ------
@@ -425,10 +425,10 @@ def import_peer_prediction(path: Path, out: Path) -> ImportedRun:
 
 
 def _check_winners(path: Path, verdicts: Verdicts) -> None:
-    """Check that nearly all imported battles have a winner.
+    """Check that nearly all imported battles, which are recorded comparisons of two agents, have a winner.
 
-    A battle is a recorded comparison of two agents. If many winners are missing, the columns of the file may have been
-    misread, so the user must allow the import.
+    If many winners are missing, the columns of the file may have been misread. The import then stops, and the user can allow
+    it.
 
     path : file of the battles, for the message
     verdicts : battles as answers; a battle without a winner is unanswered

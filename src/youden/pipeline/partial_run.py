@@ -85,9 +85,9 @@ def write_answers_so_far(folder: RunFolder) -> None:
 
 
 def _count_saved_outcomes(folder: RunFolder, judge: JudgeConfig) -> int:
-    """Count the trials in verdicts.parquet of a run folder that are not pending: answers and failures.
+    """Count the trials in verdicts.parquet of a run folder that have an answer or have failed.
 
-    Returns 0 if there is no such file, or if it belongs to another plan or another judge.
+    Pending trials are not counted. Returns 0 if there is no such file, or if it belongs to a different plan or judge.
     """
     if not folder.has("verdicts.parquet"):
         return 0
@@ -115,7 +115,7 @@ def _warn_kept_outcomes(config: RunConfig, folder: RunFolder, n_saved: int, *, n
 def _describe_votes(verdicts: Verdicts, judge: JudgeConfig) -> str:
     """Describe how many trials each judge of a jury has answered.
 
-    The text is used if no trial has the answers of all judges.
+    The text is for runs in which no trial has the answers of all judges yet.
 
     verdicts : verdicts without any answer of the jury
     judge : config of the jury, or of a single judge
@@ -136,10 +136,10 @@ def _describe_votes(verdicts: Verdicts, judge: JudgeConfig) -> str:
 
 
 def _find_plan_so_far(config: RunConfig, folder: RunFolder, judge: JudgeConfig) -> Plan:
-    """Read the plan of a run with all rounds and follow-up trials that stored answers determine.
+    """Find the plan of an unfinished run, with all rounds that stored answers determine.
 
-    Rounds and follow-up trials are planned from earlier answers. Rounds are added until a round has trials without a stored
-    answer (the usual case), or until the plan is complete. No request is sent, and nothing is written.
+    Each round is planned from the answers to earlier rounds. The last one is usually a round that is not completely judged.
+    Follow-up trials, which test for copied responses, are treated as a round. No request is sent, and nothing is written.
     """
     plan = folder.read_plan()
     if plan.rounds is None and not config.follow_up_fraction:

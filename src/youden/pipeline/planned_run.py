@@ -93,18 +93,20 @@ def draw_run_plan(config: RunConfig, unwritten: Pool | None = None) -> Plan:
 def find_run_plan(config: RunConfig, folder: RunFolder, pools: Sequence[Pool] | None = None) -> RunPlan:
     """Read the plan of a run and update it to the config, or draw a new plan.
 
-    Extensions of the config that the stored plan lacks are added. Extensions add agents, items, repeats or calls to a judged run.
+    A stored plan gets the extensions of the config that it lacks. Extensions add agents, items, repeats or calls to a judged
+    run. A stored plan that is not judged yet is replaced by a new one in two cases:
 
-    A stored plan that is not judged yet is replaced by a new one if it does not fit the config. It is also replaced if it was
-    drawn for a free judge and the present judge costs money. Plans for free judges have many independent trials.
+    - It does not fit the config.
+    - It was drawn for a free judge, with many independent trials, and the present judge costs money.
 
     config : config of the run
     folder : folder of the run, with or without a plan
     pools : result of `read_run_pools(config)`; None if the pools are to be read
 
-    Raises RunFolderError [run-mismatch] if a judged plan does not fit the config, and [run-extended] if the stored plan has more
-    extensions than the config. Raises PoolError, PlanError or ConfigError (such as [focus-invalid]) if pool, plan and config do
-    not fit each other. Raises StatisticsError [self-target] if self-trials cannot estimate the target.
+    Raises RunFolderError [run-mismatch] if a judged plan does not fit the config, and [run-extended] if the stored plan has
+    more extensions than the config. Raises PoolError, PlanError or ConfigError (such as [focus-invalid]) if pool, plan and
+    config do not fit each other. Raises StatisticsError [self-target] if the target cannot be estimated from comparisons of
+    agents with themselves.
     """
     if pools is None:
         pools = read_run_pools(config)
@@ -130,10 +132,10 @@ def find_run_plan(config: RunConfig, folder: RunFolder, pools: Sequence[Pool] | 
 
 
 def _continue_plan(config: RunConfig, folder: RunFolder, stored_plan: Plan, pools: Sequence[Pool]) -> RunPlan:
-    """Add to a stored plan what the config requests and the plan lacks.
+    """Add the trials or extensions that a config requests and a stored plan lacks.
 
-    A run may take its trials from another run (`trials_from`). Such a run gets more trials if the config selects more than the
-    plan has. Any other run gets the extensions of the config that the plan does not have yet.
+    A run whose trials are selected from another run (`trials_from`) gets more trials if the config selects more. Any other run
+    gets the missing extensions.
 
     stored_plan : plan in the folder, which fits the config, but may lack trials or extensions
     pools : pool of the first plan, and one for each extension of the config
@@ -220,8 +222,7 @@ def _draw_plan(config: RunConfig, pools: Sequence[Pool], *, earlier: Plan | None
     If the config names another run in `trials_from`, the plan is a selection of that run's trials.
 
     pools : pool of the first plan, and one for each extension
-    earlier : plan in the folder whose trials the new plan must contain, if both select trials of the same other run; None if
-        there is none
+    earlier : earlier selection from the same other run, whose trials the new plan must contain; None if there is none
     """
     if config.trials_from is not None:
         other_run = RunFolder(Path(config.trials_from))
@@ -253,10 +254,10 @@ def _draw_plan(config: RunConfig, pools: Sequence[Pool], *, earlier: Plan | None
 
 
 def _find_default_budget(config: RunConfig, pool: Pool) -> int | None:
-    """Find the budget, in calls, of a plan whose config does not set one.
+    """Find the number of calls of a plan whose config sets no budget.
 
-    If a plan was drawn before for the same pool, its budget is kept, so that its paid answers stay valid. A new search for the
-    best agents (design "adaptive") gets as many calls as its cost cap pays for.
+    - If a plan was drawn before for the same pool, its budget is kept, so that its paid answers stay valid.
+    - A new search for the best agents (design "adaptive") gets as many calls as its cost cap pays for.
 
     config : config of the run; its entry `resolved` records the pool and the budget of an earlier plan
     pool : pool of the first plan
@@ -330,10 +331,10 @@ def _estimate_affordable_calls(config: RunConfig, pool: Pool, design: str, optio
 
 
 def _extend_plan(plan: Plan, steps: Sequence[ExtensionStep], pools: Sequence[Pool]) -> Plan:
-    """Extend a plan by the steps of a config.
+    """Extend a plan by the extension steps of a config.
 
-    A step adds agents, items, repeats (further responses of the same agents), or calls. The calls may compare only some agents
-    with the agents of the first plan (`focus`). They may also continue a search for the best agents (`top`, `max_regret`).
+    A step adds agents, items, repeats (further responses of the same agents), or calls. Calls can be limited to some agents
+    (`focus`). They can also continue a search for the best agents (`top`, `max_regret`).
 
     steps : extensions in order
     pools : pool after each step, with the added agents, items or responses
@@ -371,12 +372,13 @@ def _find_agent_position(agent: str, plan: Plan) -> int:
 def _describe_differences(config: RunConfig, plan: Plan, pools: Sequence[Pool]) -> Iterator[str]:
     """Describe the differences between a config and the settings of a stored plan.
 
+    Extensions that only one of the two has are not compared.
+
     pools : pool of the first plan (position 0), and one for each extension of the config
 
-    Yields one phrase per difference, such as "seed was 0 and is 1". An extension that only the plan has, or
-    only the config, is not a difference.
+    Yields one phrase per difference, such as "seed was 0 and is 1".
     """
-    # a selection of another run's trials may be made after an extension of that run, so it may begin with any of the pools
+    # a selection of another run's trials may begin with any pool, because that run may have been extended before
     possible_pools = pools[:1] if config.trials_from is None else pools
     possible_digests = [pool.digest for pool in possible_pools]
     digest_of_first_pool = get_extensions(plan).pool
@@ -455,10 +457,10 @@ def _iter_design_keys(config: RunConfig, plan: Plan) -> Iterator[tuple[str, obje
 
 
 def _get_requested_design(config: RunConfig, plan: Plan) -> str:
-    """Return the name of the design that the config requests.
+    """Return the name of the design that the config requests, to compare it with that of a stored plan.
 
-    It is compared with the design of a stored plan. For a pool of one or two agents, the design "cyclic" makes a plan of
-    self-trials, which has another design name. If the stored plan is such a plan, this name is returned in place of "cyclic".
+    With one or two agents, the design "cyclic" makes a plan that compares agents with themselves. Such a plan has another
+    design name. If the stored plan is of this kind, its design name is returned instead of "cyclic".
 
     plan : stored plan
     """
@@ -471,8 +473,8 @@ def _get_requested_design(config: RunConfig, plan: Plan) -> str:
 def _takes_more_trials(config: RunConfig, plan: Plan) -> bool:
     """Return whether a config selects more trials of another run (`trials_from`) than a plan has.
 
-    Returns False if the config has no `trials_from`, or if one of the two numbers of calls is unknown. With the same seed, the
-    larger selection contains the trials of the plan.
+    With the same seed, the larger selection contains the trials of the plan. Returns False if the config has no `trials_from`,
+    or if a number of calls is unknown.
     """
     planned_calls = plan.options.get("calls")  # None if the plan has all trials of the other run
     if config.trials_from is None or not isinstance(planned_calls, int):
@@ -512,9 +514,9 @@ def _format_setting(value: object) -> str:
 
 
 def check_same_run(folder: RunFolder, run_plan: RunPlan, judge: JudgeConfig) -> None:
-    """Check that a folder does not contain complete answers to another plan or of another judge.
+    """Check that a run would not replace complete answers to another plan or of another judge.
 
-    Answers to the stored plan are accepted if the run extends this plan. The answers of an unfinished run are also accepted.
+    Answers in the folder are accepted if they belong to an unfinished run, or if the new plan extends the stored one.
 
     run_plan : plan of the run and plan in the folder, as returned by `find_run_plan`
     judge : judge of the run
@@ -548,9 +550,9 @@ def _check_same_judge(folder: RunFolder, judge: JudgeConfig) -> None:
     folder : folder of a run with complete answers
     judge : judge of the present config
 
-    Raises RunFolderError [run-mismatch] if another judge made the answers. The key `decision` of a judge decides whether an
-    answer is read from the text of a reply or from log-probabilities. If the judges differ only in this key, the message
-    recommends to change the key.
+    Raises RunFolderError [run-mismatch] if another judge made the answers. If the judges differ only in the key `decision`, the
+    message recommends to change this key. It decides whether an answer is read from the text of a reply or from
+    log-probabilities.
     """
     recorded_judge = folder.read_recorded_judge()
     if is_same_judge(recorded_judge, judge):
@@ -726,7 +728,7 @@ def _make_mismatch_error(folder: RunFolder, content: str, *, remedy: str = "") -
 def is_same_judge(recorded: Mapping[str, Json], judge: JudgeConfig) -> bool:
     """Return whether a judge gave the answers in a run folder, as far as the folder records it.
 
-    The result is True for a judge that replays recorded answers, because these can come from any judge.
+    The result is always True for a judge that repeats recorded answers, because these can come from any judge.
 
     recorded : description of the judge that gave the answers, with the keys of `JudgeConfig.describe`
     judge : judge of the run
