@@ -202,8 +202,8 @@ def components_at_quantile(quantile: float, kind: AnswerKind) -> AgentVariances:
     Parameters
     ----------
     quantile : float in [0, 1]
-        Rank of the agent's interval width among all agents: 1 for the widest interval. Up to 0.5, the components are those of
-        the average agent.
+        Fraction of the agents whose interval is at most as wide as that of the agent; 1 for the widest interval. Up to 0.5, the
+        components are those of the average agent.
     kind : {"graded", "yes or no", "lexical"}
         Kind of answers.
 

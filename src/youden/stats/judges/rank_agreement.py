@@ -170,7 +170,7 @@ def _make_nonlinear_basis(covariance: Floats, x: Floats) -> Floats:
     The vectors have three properties:
 
     - They are orthogonal to a constant and to x, the scaled effects under judge A.
-    - The last one is quadratic in x. It is 0 if x² is linear in x, for example for 3 agents in two positions.
+    - The last one is quadratic in x. It is 0 for 3 agents, and if x has only two distinct values.
     - The sampling errors of the effects along the other vectors are uncorrelated.
 
     covariance : float array (n_agents, n_agents), covariance of the sampling errors of the effects under judge B
