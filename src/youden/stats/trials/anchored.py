@@ -242,8 +242,7 @@ def _sum_products_in_blocks(chunk: PairChunk, residual: Floats, n_anchors: int) 
 
 
 def _sum_residuals_by_pair(chunk: PairChunk, residual: Floats, n_anchors: int) -> Floats:
-    """Compute number, sum and sum of squares of the residuals of each unordered pair of anchors, the agents that define the
-    scale.
+    """Compute number, sum and sum of squares of the residuals of each unordered pair of agents, all of them anchors.
 
     chunk : trials that compare two anchors
     residual : float array (n_trials,), residual of each trial

@@ -468,8 +468,8 @@ def _estimate_pair_component(
         squares = ((jackknife - jackknife.mean()) ** 2).sum()
         std_error = float(np.sqrt((K - 1) / K * squares))
 
-    # Residuals do not contain the estimated effects of both agents. Each of these has absorbed 1/(K − 2) of the pair effect, so
-    # that 1 − 2/(K − 2) of it is left, but at least 1/3.
+    # The estimated effects of both agents were subtracted from the residuals. This reduces the mean product by their variance,
+    # and leaves 1 − 2/(K − 2) of the pair effect, but at least 1/3.
     mean_product = float(product_sum.sum() / n_products.sum())
     pair_share = 1 - 2 / max(K - 2, 3)
     value = (mean_product + 2 * ability_variance) / pair_share
