@@ -365,17 +365,16 @@ def parse_independent(text: str) -> IndependentRequest:
 
 
 def draw_matched_trials(paired: Trials, eligible: Bools, rng: np.random.Generator) -> Trials:
-    """Draw an independent trial for each paired trial.
+    """Draw an independent trial, which compares responses to different items, for each paired trial.
 
-    The independent trial shows the same first text as the paired trial, and a text of the same second agent on another item. This
-    item is drawn uniformly from the other eligible items of the second agent. Draws do not depend on each other, so two trials
-    may be equal. The trials have the role "matched", and each counts for both of its agents.
+    It shows the same first text as the paired trial, and a text of the same second agent on a different item. This item is drawn
+    at random from the eligible items of the second agent. Two trials may be equal.
 
     paired : paired trials; the second text of each trial is in an eligible cell
     eligible : bool array (n_agents, n_items), cells (agent, item) that may be used
     rng : source of the other items
 
-    Returns the trials in the order of `paired`, without those whose second agent has no other eligible item.
+    Returns the trials in the order of `paired`. A paired trial is skipped if its second agent has no other eligible item.
     """
     n_eligible_items = eligible.sum(axis=1)  # by agent
     has_other_item = n_eligible_items[paired.second] > 1
