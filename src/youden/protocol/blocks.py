@@ -145,9 +145,10 @@ class _EarlierSize(NamedTuple):
 def _get_size_after(extensions: Extensions, n_extensions: int) -> _EarlierSize:
     """Return the size that a plan had after its first `n_extensions` extensions.
 
-    The size of the first plan is recorded in the fields of `extensions` itself, and each later size in a step of `extensions`.
+    An extension adds trials to a plan, and possibly agents or items.
 
-    n_extensions : from 0, for the first plan, to the number of all extensions
+    extensions : sizes of the first plan and of the plan after each extension
+    n_extensions : number of extensions to count; 0 for the first plan
     """
     if n_extensions == 0:
         return _EarlierSize(extensions.anchors, extensions.items, extensions.pool)
@@ -211,12 +212,12 @@ def plan_without_follow_ups(plan: Plan) -> Plan:
 
 
 def remove_follow_ups(result: Verdicts) -> Verdicts:
-    """Return verdicts without the verdicts of follow-ups, additional trials that serve only to flag groups of agents.
+    """Return verdicts without those of follow-ups, additional trials that are used only to flag groups of agents.
 
     Parameters
     ----------
     result : Verdicts
-        Verdicts of a plan. Its follow-ups, if it has any, are its last trials.
+        Verdicts of a plan, whose last trials may be follow-ups.
 
     Returns
     -------

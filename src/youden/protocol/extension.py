@@ -118,11 +118,11 @@ def draw_anchor_trials(
 def _compare_with_anchors(
     item: int, agent: int, anchor_order: list[int], start: int, *, eligible: Bools, drawn: Set[Comparison]
 ) -> list[Comparison]:
-    """Draw two comparisons of an agent with different anchors on an item: with the agent first, and with the agent second.
+    """Draw two comparisons of an agent on an item: once as the first agent, and once as the second agent.
 
-    The anchors, with which all other agents are compared, are tried in cyclic order until one can be used. The search for the
-    first comparison begins at the position `start` of `anchor_order`, and that for the second comparison half a cycle later. An
-    anchor is skipped if its response to the item may not be compared, or if the comparison was drawn before.
+    The agent is compared with two different anchors, reference agents. Anchors are tried in cyclic order until one can be used:
+    for the first comparison from the position `start` of `anchor_order`, for the second from half a cycle later. An anchor is
+    skipped if its response may not be compared, or if the comparison was drawn before.
 
     eligible : bool array (n_agents, n_items), cells (agent, item) that may be compared
     drawn : comparisons that were drawn before
@@ -213,10 +213,9 @@ def add_items(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
     pool : Pool
         Pool of the plan, with at least one new item after the old ones (not checked).
     calls : int, optional
-        Number of calls to add, of both trial types: paired calls, which compare responses to the same item, and
-        independent calls, which compare responses to different items and estimate the false-positive rate. Paired calls
-        are added only on the new items. Default: as many paired calls per new item as the plan's items have on average,
-        and as many independent calls as the plan's rule for them requires.
+        Number of calls to add: paired calls, which compare responses to the same new item, and independent calls, which compare
+        responses to different items. Default: as many paired calls per new item as earlier items have on average, and the number
+        of independent calls that the plan's rule requires.
 
     Returns
     -------
@@ -325,9 +324,9 @@ def add_repeats(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
     pool : Pool
         Pool of the plan, with the same agents and items, and more responses per cell (not checked).
     calls : int, optional
-        Number of calls to add, of both trial types. If the judge costs nothing, this is the number of paired calls, and
-        independent calls are added to them. Default: as many paired calls per response as before, and as many independent calls
-        as the plan's rule for them requires. For example, second responses get as many paired calls as first ones have.
+        Number of calls to add, paired and independent. If the judge costs nothing, it is the number of paired calls only.
+        Default: as many paired calls per new response as per earlier response, and the number of independent calls that the
+        plan's rule requires.
 
     Returns
     -------
@@ -344,7 +343,7 @@ def add_repeats(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
     """
     extender = _PlanExtender(plan, pool)
 
-    # by default, a new response of a cell gets as many paired calls as an earlier one
+    # by default, a new response gets as many paired calls as an earlier one
     n_planned_paired = int((plan.trial_type == PAIRED).sum())
     n_earlier_responses = _count_responses_per_cell(plan.trials)
     n_new_responses = pool.repeats - n_earlier_responses
@@ -432,16 +431,16 @@ class _PlanExtender:
         return make_design(n_paired=None, **options)
 
     def count_paired_calls(self, calls: int | None, *, default: int, n_scored: int) -> int:
-        """Return how many of the calls of the extension are paired; `default` if `calls` is None.
+        """Return how many calls of an extension of the plan are paired trials, which compare responses to the same item.
 
-        calls : number of calls, paired and independent ones together
+        calls : number of calls, paired and independent ones together; None to return `default`
         n_scored : number of agents whose abilities the calls measure
         """
         if calls is None:
             return default
         n_paired = count_added_paired(self.plan, calls, n_scored=n_scored, are_new=self.adds_agents)
 
-        # `count_added_paired` leaves no calls for independent trials if the user requested a number of them for the plan
+        # reserve the independent calls of new agents, which `count_added_paired` does not count if the user requested a number
         n_independent = self.count_independent_of_new_agents(n_scored)
         return max(0, n_paired - n_independent)
 
@@ -451,10 +450,9 @@ class _PlanExtender:
         return n_calls + self.count_independent_of_new_agents(n_scored)
 
     def count_independent_of_new_agents(self, n_new_agents: int) -> int:
-        """Count the independent calls that new agents get if the user requested a number of independent calls for the plan.
+        """Count the independent calls of new agents, if the user requested a number of independent calls for the first plan.
 
-        The requested calls are those of the anchors, the agents of the first plan. Each new agent gets as many as an anchor has
-        on average. The result is 0 if the user requested no number, or if the extension adds no agents.
+        Each new agent then gets as many as an agent of the first plan has on average. Otherwise, the result is 0.
         """
         n_requested = self.plan.n_independent
         if n_requested is None or has_default_independent_count(self.plan) or not self.adds_agents:
@@ -467,10 +465,9 @@ class _PlanExtender:
     ) -> Trials:
         """Draw blocks of trials that compare the agents in `scored` with anchors, the agents of the first plan.
 
-        A block has one item. On it, each agent in `scored` has two trials against different anchors: one as the first and one as
-        the second agent. It has fewer if its response is missing or held out, or if no new comparison is left. Items on which
-        these agents have few trials are used first. The answers count for the abilities of these agents, not for those of the
-        anchors. Block numbers begin at `next_block`, which is updated.
+        In a block, each agent in `scored` has up to two trials on one item: as the first and as the second agent, with different
+        anchors. Items on which these agents have few trials are used first. The answers count for the abilities of these agents
+        only. Block numbers begin at `next_block`, which is updated.
 
         scored : positions of the agents whose abilities the trials measure
         n_paired : maximum number of trials; only whole blocks are drawn, so there may be fewer
@@ -525,15 +522,14 @@ class _PlanExtender:
     def draw_complete_blocks(self, n_paired: int, set_sizes: dict[int, int]) -> list[Trials]:
         """Draw as many blocks as fit into `n_paired` calls, divided among sets of items in proportion to their sizes.
 
-        A block compares all anchors (the agents of the first plan) on one item. For each such block, each group of agents that
-        joined later gets one that compares the group with anchors. If a set has too few comparisons left, the next set gets the
-        missing blocks. Block numbers begin at `next_block`, which is updated.
+        A block compares all anchors, the agents of the first plan, on one item. It is accompanied by one block for each group of
+        agents that joined later, which compares the group with anchors. If a set has too few comparisons left, the next set gets
+        the missing blocks. Block numbers begin at `next_block`, which is updated.
 
         n_paired : maximum number of paired calls
         set_sizes : number of items by set number, as in `count_items_by_set`
 
-        Returns a list of tables of trials. For each set, it has one table with the trials of the anchors, followed by one table
-        for each group that joined.
+        Returns tables of trials: for each set, one table with the trials of the anchors, and one for each group that joined.
 
         Raises PlanError [extend-cell-design] if the design has no blocks, [extend-too-few-calls] if one block is too large.
         """
@@ -573,7 +569,7 @@ class _PlanExtender:
         )
 
     def _count_complete_blocks(self, n_paired: int) -> int:
-        """Return how many blocks of all agents `n_paired` calls are enough for.
+        """Return how many blocks of all agents fit into `n_paired` calls.
 
         Raises PlanError [extend-too-few-calls] if they are not enough for one block.
         """
@@ -600,9 +596,8 @@ class _PlanExtender:
     def draw_anchor_blocks(self, design: BlockDesign, set_number: int, n_blocks: int) -> Trials:
         """Draw the next `n_blocks` blocks on a set of items, or fewer if fewer are left.
 
-        A block compares all anchors, the agents of the first plan, on one item. The design draws all possible blocks of a set as
-        one random sequence. The plan already contains the first blocks of this sequence. Block numbers begin at `next_block`,
-        which is updated.
+        A block compares all anchors, the agents of the first plan, on one item. All possible blocks of a set form one random
+        sequence, of which the plan already contains the first blocks. Block numbers begin at `next_block`, which is updated.
 
         design : design of the plan
         set_number : number of the set, from 0; new items of the pool form a set with the highest number
@@ -634,12 +629,12 @@ class _PlanExtender:
     def _iter_blocks_of_set(self, design: BlockDesign, set_number: int, eligible: Bools) -> Iterator[Trials]:
         """Yield all blocks on a set of items, in the order in which the plan and its extensions use them.
 
-        Set 0 has the items of the first plan, so that its sequence begins with the blocks of the first plan. If agents have
-        several responses to an item, the sequence of all blocks is repeated for each response, in another random order.
+        Set 0 has the items of the first plan, and its first blocks are those of the first plan. If agents have several responses
+        to an item, all blocks are repeated for each response, in a different random order.
 
         eligible : bool array (n_anchors, n_items_of_set), cells (agent, item) that may be compared
         """
-        # each set and each repetition has its own random numbers; those of set 0 begin with the random numbers of the first plan
+        # each set and each repetition has its own random numbers; set 0 begins with those of the first plan
         stream_name: Stream = "trials" if set_number == 0 else "slots on new items"
         for repetition in range(self.pool.repeats):
             stream_numbers = [number for number in (set_number, repetition) if number > 0]
@@ -732,10 +727,9 @@ class _PlanExtender:
     ) -> Trials:
         """Draw the independent trials of an extension, which compare responses to different items.
 
-        If the independent trials of the plan are matched, one is drawn for each new paired trial. If they are pooled, they
-        compare random agents on random items. Their number follows from the number of paired trials
-        (`count_added_independent`), and new agents may get more (`count_independent_of_new_agents`). Fewer trials are drawn if
-        too few comparisons are left.
+        If the plan's independent trials are matched, one is drawn for each new paired trial. If they are pooled, random agents
+        are compared on random items, in a number that depends on the number of paired trials. Fewer trials are drawn if too few
+        comparisons are left.
 
         paired : new paired trials, at least one
         scored : positions of the agents whose abilities the paired trials measure; () for all agents
@@ -786,8 +780,7 @@ class _PlanExtender:
         if kind != "calls" or scored or calls is None or not has_pooled:
             return Trials.concat([])
 
-        # A pass measures each agent by 2 trials, as a block does. A trial of two anchors measures both of them, so that a pass
-        # has 1 trial per anchor. A trial of an agent that joined later measures only this agent.
+        # in a pass, each agent has 2 trials: 1 per anchor, because a trial of two anchors measures both, and 2 per other agent
         n_passes = calls // self.get_max_block_size(scored=())
         n_per_joined = [2 * n_passes] * len(self.extensions.joined)
         return self._draw_pooled(n_passes, n_per_joined)

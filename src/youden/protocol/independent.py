@@ -49,10 +49,10 @@ def select_trials(plan: Plan, rows: Bools | Positions) -> Plan:
 
 
 def match_trials(plan: Plan, source: Plan) -> Positions:
-    """Find, for each trial of a plan, the trial of another plan that asks the same question.
+    """Find, for each trial of a plan, the same trial in another plan.
 
-    Agents and items are matched by id. The two trials must also have the same type, and show the same responses of the agents. If
-    a plan repeats a comparison, the repetitions are matched by their number `replicate`.
+    Two trials are the same if they have the same type, and show the same responses of the same agents to the same items. Agents
+    and items are matched by id. Repetitions of a comparison are matched by their number, `replicate`.
 
     Parameters
     ----------
@@ -92,9 +92,7 @@ def _find_positions(ids: Sequence[str], reference_ids: Sequence[str]) -> Positio
 
 
 def _encode_questions(plan: Plan, agent_numbers: Positions, item_numbers: Positions) -> Positions:
-    """Describe each trial of a plan by eight numbers, so that two trials with the same question have the same numbers.
-
-    The trials of two plans can be compared if an agent or an item has the same number in both plans.
+    """Describe each trial of a plan by eight numbers, so that equal trials of two plans have equal numbers.
 
     agent_numbers : int array (n_agents,), number of each agent of the plan; −1 for an agent that the other plan does not have
     item_numbers : int array (n_items,), number of each item of the plan; −1 for an item that the other plan does not have
@@ -202,14 +200,14 @@ def assign_repeats(trials: Trials, pool: Pool, seed: int, *, after: Trials | Non
     if earlier.first_repeat is None:
         earlier = earlier.with_first_repeats()
 
-    # A group is a trial type, an agent and an item. The texts of all trials are in one array: the first and the second text of
-    # a trial, those of the next trial, and so on. Number the groups that occur, and find the group of each text.
+    # A group is a trial type, an agent and an item. Find the group of each text. The texts are in one array: both texts of the
+    # first trial, both texts of the second trial, and so on.
     text_codes = _encode_groups(Trials.concat([earlier, trials]), pool.n_items)
     group_codes, group_of_text = np.unique(text_codes, return_inverse=True)
     n_earlier_texts = 2 * len(earlier)
     groups_of_earlier_texts, groups_of_new_texts = np.split(group_of_text, [n_earlier_texts])
 
-    # choose the response that its group has shown least often, and of several such responses the one of lowest rank
+    # choose the response that its group has shown least often; of several such responses, the one of lowest rank
     rank = _draw_response_ranks(pool, group_codes, seed)
     n_shown = _count_shown_responses(earlier, groups_of_earlier_texts, shape=rank.shape)
     response_numbers = 1 + _choose_responses(groups_of_new_texts, rank, n_shown)
@@ -223,8 +221,8 @@ def _count_shown_responses(trials: Trials, group_of_text: Positions, *, shape: t
     A group is a trial type, an agent and an item. Each trial shows two texts, so it counts in two groups.
 
     trials : trials with the columns `first_repeat` and `second_repeat`, numbers of the responses from 1
-    group_of_text : int array (2·n_trials,), group of each text: of the first and the second text of the first trial, of the
-        first and the second text of the second trial, and so on
+    group_of_text : int array (2·n_trials,), group of each text: both texts of the first trial, both texts of the second trial,
+        and so on
     shape : number of groups, and maximum number of responses of an agent to an item
 
     Returns an int64 array of this shape.
@@ -260,12 +258,12 @@ def _draw_response_ranks(pool: Pool, group_codes: Positions, seed: int) -> Posit
     agent, item = _decode_cells(group_codes, pool.n_items)
     drawn_response = _draw_first_responses(pool, seed)[agent, item]
 
-    # numbers were drawn up to the pool's maximum; in a group with fewer responses, they are taken modulo its number of responses
+    # drawn numbers may exceed the number of responses of a group, so they are taken modulo this number
     n_responses = pool.n_repeats[agent, item].astype(np.int64)
     cycle_length = np.maximum(n_responses, 1)  # avoids a division by 0
     first_response = drawn_response % cycle_length
 
-    # rank = number of steps from the first response to the response in the cycle; rows are groups, columns are responses
+    # the rank is the number of steps in the cycle from the first response; rows are groups, columns are responses
     response = np.arange(pool.repeats)
     rank = (response - first_response[:, np.newaxis]) % cycle_length[:, np.newaxis]
     has_response = response < n_responses[:, np.newaxis]
@@ -367,17 +365,16 @@ def parse_independent(text: str) -> IndependentRequest:
 
 
 def draw_matched_trials(paired: Trials, eligible: Bools, rng: np.random.Generator) -> Trials:
-    """Draw an independent trial for each paired trial.
+    """Draw an independent trial, which compares responses to different items, for each paired trial.
 
-    The independent trial shows the same first text as the paired trial, and a text of the same second agent on another item. This
-    item is drawn uniformly from the other eligible items of the second agent. Draws do not depend on each other, so two trials
-    may be equal. The trials have the role "matched", and each counts for both of its agents.
+    It shows the same first text as the paired trial, and a text of the same second agent on a different item. This item is drawn
+    at random from the eligible items of the second agent. Two trials may be equal.
 
     paired : paired trials; the second text of each trial is in an eligible cell
     eligible : bool array (n_agents, n_items), cells (agent, item) that may be used
     rng : source of the other items
 
-    Returns the trials in the order of `paired`, without those whose second agent has no other eligible item.
+    Returns the trials in the order of `paired`. A paired trial is skipped if its second agent has no other eligible item.
     """
     n_eligible_items = eligible.sum(axis=1)  # by agent
     has_other_item = n_eligible_items[paired.second] > 1
@@ -401,7 +398,7 @@ def _draw_other_items(item: Ids, agent: Ids, eligible: Bools, rng: np.random.Gen
     n_eligible_up_to_item = np.cumsum(eligible, axis=1)[agent, item]
     item_number = n_eligible_up_to_item - 1
 
-    # the n eligible items form a cycle; go 1 to n − 1 steps from the item, which always leads to another one
+    # the n eligible items form a cycle: 1 to n − 1 steps lead to a different item
     n_steps = 1 + np.floor(rng.random(len(item)) * (n_eligible - 1)).astype(np.int64)
     other_number = (item_number + n_steps) % n_eligible
     return eligible_items.get(agent, other_number).astype(np.int32)

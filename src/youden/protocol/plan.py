@@ -132,8 +132,10 @@ class PlanSize(NamedTuple):
     def calls(self, trials_per_agent: float) -> int:
         """Return the number of calls, paired and independent, for a mean number of paired trials per agent.
 
-        A paired trial counts for both of its agents. If the plan is matched, there are as many independent calls as paired calls.
-        Otherwise, the number of independent calls is `n_independent`. If `n_independent` is None, it is 7 to 10% of all calls.
+        A paired trial counts for both of its agents. The number of independent calls depends on the plan:
+
+        - A matched plan has as many independent calls as paired calls.
+        - Other plans have `n_independent` of them or, if this is None, 7 to 10% of all calls.
 
         trials_per_agent : mean number of paired trials per agent
         """
@@ -480,10 +482,9 @@ def note_empty_responses(pool: Pool) -> str:
 def describe_shortfall(plan: Plan) -> str | None:
     """Return a note if a plan has clearly fewer calls than requested, because the pool allows no more.
 
-    The shortfall must be more than 5% of the budget (`MIN_BUDGET_FRACTION`). It must also be more than two calls per agent,
-    because designs plan whole blocks or cells of up to this size. Independent trials that cost nothing are not counted. The
-    result is None for plans in rounds, extended plans, and plans that take their trials from another run, because the pool does
-    not limit their number of calls.
+    The shortfall must be more than 5% of the budget (`MIN_BUDGET_FRACTION`), and more than two calls per agent, the size of a
+    block. Independent trials that cost nothing are not counted. The result is None for three kinds of plans, which the pool does
+    not limit: plans in rounds, extended plans, and plans with the trials of another run.
     """
     is_not_limited_by_pool = plan.rounds is not None or plan.extensions is not None or "trials_from" in plan.options
     if is_not_limited_by_pool or plan.options.get("calls") is None:
@@ -555,8 +556,7 @@ def _draw_paired_trials(
 
     A cell (agent, item) is held out if its trials are not used for training.
 
-    plans_holdout : whether the design compares all cells, held-out cells included. If not, it compares only training cells, and
-        `HOLDOUT_PARTNERS` trials per held-out cell are drawn in addition.
+    plans_holdout : True if the design compares all cells; False to draw `HOLDOUT_PARTNERS` additional trials per held-out cell
     seed : seed of the plan
 
     Returns the result of the design, and the additional trials of held-out cells, None if there are none.
@@ -703,12 +703,11 @@ class _IndependentTrials:
             self.n_paired = max(0, budget - self._count_budgeted_trials())
 
     def _count_budgeted_trials(self) -> int:
-        """Return how many calls of the budget are used for independent trials of the rule "pooled".
+        """Return how many calls of the budget are used for independent trials, which compare responses to different items.
 
-        - If the user requested a number of independent trials: this number. The probes (trials of unusually similar texts) are
-          among them.
+        - If the user requested a number: this number. It includes the probes, which are trials of unusually similar texts.
         - If calls cost nothing: 0.
-        - In all other cases: the default number, and the number of probes unless they are in addition to the budget.
+        - In all other cases: the default number. The number of probes is added if the budget has to pay for them.
         """
         if self._request.n is not None:
             return self._request.n
@@ -719,13 +718,13 @@ class _IndependentTrials:
     def draw(self, paired: Trials, *, in_rounds: bool) -> Trials:
         """Draw the independent trials of a plan by the requested rule, "matched" or "pooled".
 
-        By the rule "matched", one trial is drawn for each paired trial, unless its second agent has no other item. By the
-        rule "pooled", the probes (trials of unusually similar texts) come first. They are followed by trials of random agents
-        and items; `_count_random_trials` gives the number of these trials.
+        Independent trials compare responses to different items. The rule is one of:
+
+        - "matched": one trial for each paired trial, if its second agent has another item.
+        - "pooled": first the probes, which are trials of unusually similar texts, then trials of random agents and items.
 
         paired : paired trials of the plan
-        in_rounds : whether the plan is the first round of a run that gets more trials in later rounds, so that the budget is not
-            spent at once
+        in_rounds : whether later rounds of the run add more trials
         """
         rng = stream("independent trials", self._split.seed)
         if self._request.rule == "matched":
@@ -736,10 +735,10 @@ class _IndependentTrials:
         return Trials.concat([self.probes, random_trials])
 
     def _count_random_trials(self, n_paired: int, *, in_rounds: bool) -> int:
-        """Return how many independent trials of random agents and items the plan gets by the rule "pooled".
+        """Return how many independent trials of random agents and items the plan gets.
 
         - If calls cost nothing: a multiple of the number of paired trials.
-        - If the user requested a number of independent trials: this number minus the number of probes.
+        - If the user requested a number of independent trials: this number minus the probes, trials of unusually similar texts.
         - If the plan is in rounds or has no budget: 7 to 10% of the plan's calls.
         - In all other cases: 7 to 10% of the budget.
 
@@ -756,9 +755,9 @@ class _IndependentTrials:
         return self._n_by_default
 
     def _draw_matched(self, paired: Trials, rng: np.random.Generator) -> Trials:
-        """Draw an independent trial for each paired trial, with the same two agents and with the second text on another item.
+        """Draw an independent trial for each paired trial: the same two agents, but the second text is on a different item.
 
-        If both texts of a paired trial may be used for training, so may both texts of its independent trial.
+        Paired trials for training get independent trials with texts for training.
 
         paired : paired trials of the plan; they are used for training, or to score held-out responses
         """

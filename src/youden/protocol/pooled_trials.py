@@ -36,13 +36,12 @@ def count_independent(n_calls: int, n_agents: int, *, is_first: bool = True) -> 
     """Return how many calls of a budget are independent trials if these are pooled: 7 to 10%, and a multiple of `n_agents`.
 
     An independent trial compares responses to different items, and a paired trial responses to the same item. Independent trials
-    come in passes. In a pass, each agent appears once as the first and once as the second agent of a trial. The fraction of
-    independent trials grows with the number of calls per agent.
+    come in passes, in which each agent is once the first and once the second agent of a trial. Their fraction grows with the
+    number of calls per agent.
 
     n_calls : budget: total number of calls, for paired and for independent trials
     n_agents : number of agents
-    is_first : True if the agents have no independent trials yet; they then get at least `MIN_PASSES` passes, which may exceed a
-        small budget. False if they have some; the number of passes is then rounded, and may be 0.
+    is_first : True if the agents have no independent trials yet, and need at least `MIN_PASSES` passes; False to allow 0 passes
 
     >>> [count_independent(n, 12) for n in (60, 300, 3_000, 60_000)]
     [24, 24, 228, 6000]
@@ -61,18 +60,16 @@ def count_independent(n_calls: int, n_agents: int, *, is_first: bool = True) -> 
 def count_independent_for_paired(n_paired: int, n_agents: int, *, is_first: bool = True) -> int:
     """Return how many independent trials to add to some paired trials, so that they are 7 to 10% of all trials.
 
-    The added trials increase the total, too. The number is the smallest one that is enough for this larger total (see
-    `count_independent`).
+    The result is the smallest number that is enough for the total of both, as computed by `count_independent`.
 
     n_paired : number of paired trials
     n_agents : number of agents
-    is_first : whether the agents have no independent trials yet. They then get at least two passes, in each of which every agent
-        appears once first and once second.
+    is_first : True if the agents have no independent trials yet, and need a minimum number of them
 
     >>> count_independent_for_paired(276, 12)
     24
     """
-    # increase the number until it is enough: each increase also increases the total, which may then need even more
+    # increase the number until it is enough, because each increase also increases the total
     n_independent = 0
     while True:
         n_all = n_paired + n_independent
@@ -95,7 +92,7 @@ def count_free_independent(n_paired: int, eligible: Bools) -> int:
 
 
 def _count_possible_trials(eligible: Bools) -> int:
-    """Count the possible independent trials: ordered pairs of texts of two different agents on two different items.
+    """Count the ordered pairs of texts of two different agents on two different items: the possible independent trials.
 
     eligible : bool array (n_agents, n_items), cells (agent, item) whose texts may be used
     """
@@ -129,7 +126,7 @@ def adds_independent(plan: Plan) -> bool:
 def count_added_independent(plan: Plan, n_paired: int, *, n_scored: int, are_new: bool = False) -> int:
     """Return how many independent trials an extension or a round adds to its paired trials.
 
-    - If the plan has matched independent trials, one is added per paired trial.
+    - If the plan has matched trials, one independent trial for each paired trial, one is added per paired trial.
     - If the user requested a number of independent trials for the plan, none is added.
     - If calls cost nothing, `FREE_PER_PAIRED` are added per paired trial, at most `MAX_FREE`.
     - In all other plans, 7 to 10% of the added calls are independent trials (`count_independent_for_paired`).
@@ -150,8 +147,8 @@ def count_added_independent(plan: Plan, n_paired: int, *, n_scored: int, are_new
 def count_added_paired(plan: Plan, calls: int, *, n_scored: int, are_new: bool = False) -> int:
     """Return how many of the calls of an extension are paired trials.
 
-    - If the plan has matched independent trials, half of the calls are paired, rounded down.
-    - If calls cost nothing, all calls of the budget are paired, because independent trials are added to the budget.
+    - If the plan has matched trials, one independent trial for each paired trial, half of the calls are paired, rounded down.
+    - If calls cost nothing, all calls are paired. Independent trials do not count towards the budget.
     - If the user requested a number of independent trials, all calls are paired, because the plan has this number already.
     - In all other plans, 7 to 10% of the calls are independent trials (`count_independent`), and the rest is paired.
 
@@ -245,10 +242,10 @@ def _make_independent_trials(comparisons: Positions) -> Trials:
 def _draw_different_items(
     first: Positions, second: Positions, eligible: Bools, earlier_codes: Positions, rng: np.random.Generator
 ) -> tuple[Positions, Positions, Bools]:
-    """Draw an independent trial for each pair of agents: one item per agent, so that both items differ and the trial is new.
+    """Draw a new independent trial for each pair of agents: one item per agent, and both items differ.
 
-    If the items of a pair are equal, or if the trial is not new, they are drawn again, up to `_MAX_TRIES` times in all. A pair
-    without a new trial is then left out.
+    If the items are equal, or if the comparison was made before, they are drawn again, at most `_MAX_TRIES` times in all. A pair
+    without a new comparison is left out.
 
     first, second : int64 array (n_pairs,), the agents
     eligible : bool array (n_agents, n_items), cells (agent, item) whose responses may be used
@@ -299,10 +296,9 @@ class EligibleItems(NamedTuple):
 
 
 def _find_new_comparisons(comparisons: Positions, eligible: Bools, earlier_codes: Positions) -> tuple[Positions, Bools]:
-    """Return a code (a number) for each comparison, and whether the comparison can be used as a new independent trial.
+    """Encode each comparison as one number, and return whether it can be used as a new trial.
 
-    It can be used under three conditions: its two items differ, it is not an earlier comparison, and no row of `comparisons`
-    above it is the same.
+    It can be used if its two items differ, and if it is neither an earlier comparison nor a duplicate of a previous row.
 
     comparisons : int64 array (n, 4), columns item, first, second and other_item
     eligible : bool array (n_agents, n_items), cells (agent, item) that may be compared
@@ -395,19 +391,19 @@ def _draw_scored_pairs(scored: Positions, partners: Positions, n: int, rng: np.r
 
 
 def _draw_other_agents(agents: Positions, partners: Positions, rng: np.random.Generator) -> Positions:
-    """Draw a partner for each agent, other than the agent itself.
+    """Draw a random partner for each agent; an agent is never its own partner.
 
     agents : int array (n,)
     partners : int array (n_partners,), the agents to draw from
 
     Returns the partners, int array (n,).
     """
-    # position of each agent in `partners`; n_partners, one more than the last position, if the agent is not there
+    # position of each agent in `partners`; n_partners if the agent is not there
     n_partners = len(partners)
     position_by_partner = {partner: position for position, partner in enumerate(partners.tolist())}
     own_position = np.array([position_by_partner.get(agent, n_partners) for agent in agents.tolist()])
 
-    # draw a position without the agent's own one: count from 0, and skip the own position
+    # draw one of the other positions by skipping the agent's own one
     n_other_partners = np.where(own_position < n_partners, n_partners - 1, n_partners)
     position = np.floor(rng.random(len(agents)) * n_other_partners).astype(np.int64)
     position[position >= own_position] += 1

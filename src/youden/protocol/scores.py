@@ -97,9 +97,10 @@ def _sum_answers(row: Positions, answer: Floats, mask: Bools, n_rows: int) -> _A
 
 
 def _sum_independent_answers(verdicts: Verdicts) -> IndependentRates:
-    """Sum the answers to equal independent trials, which have the same agents and items in the same order.
+    """Sum the answers to independent trials by comparison: the same two texts in the same order.
 
-    Probes (trials of unusually similar texts) and trials without an answer are left out.
+    Independent trials compare responses to different items. Trials without an answer, and probes, which compare unusually
+    similar texts, are left out.
 
     Returns one row per distinct comparison, with the sum and the number of its answers.
     """
@@ -133,8 +134,7 @@ def _number_comparisons(trials: Trials, plan: Plan) -> Positions:
 
     Returns an int64 array (n_trials,).
     """
-    # Number the cells (agent, item) of first texts, ordered by item. Only the cells that occur are numbered, because the result
-    # could otherwise exceed 64 bits.
+    # number only the cells (agent, item) that occur as first texts, because larger numbers could exceed 64 bits
     first_cell_codes = trials.item.astype(np.int64) * plan.n_agents + trials.first
     _, first_cell = np.unique(first_cell_codes, return_inverse=True)
 
@@ -168,7 +168,7 @@ def training_scores(rates: Rates, *, kind: ScoreKind) -> Scores:
 
 
 def compute_training_differences(rates: Rates) -> Floats:
-    """Compute the true-positive rate (TPR) minus the false-positive rate (FPR) of each row of rates that training may use.
+    """Compute true-positive rate (TPR) minus false-positive rate (FPR) for each row that may be used for training.
 
     Parameters
     ----------
@@ -178,9 +178,8 @@ def compute_training_differences(rates: Rates) -> Floats:
     Returns
     -------
     float array (n_rows,)
-        Differences. A difference is NaN if the row has no answer, or if training may not use the row. Training may not use it if
-        its first text is in a held-out cell (agent, item). If the rule of the split is "strict", this also applies to the
-        second text.
+        Differences; NaN for a row without an answer or with a first text in a held-out cell (agent, item). If the rule of the
+        split is "strict", also NaN for a held-out second text.
     """
     difference = rates.tpr - _compute_training_fpr(rates)
     is_training_row = rates.split.allows_training(rates.first, rates.item, rates.second, rates.item)
@@ -231,7 +230,7 @@ def pooled_fpr(rates: Rates) -> float | None:
     if answer_sums is not None:
         return _compute_mean_answer(answer_sums.total, answer_sums.n)
 
-    # imported data and chunks of a run have only the mean answer and the number of answers of each row
+    # imported data have only the mean and the number of the answers of each row
     n_answers = rates.n_independent
     has_answers = n_answers > 0
     total = np.zeros(len(n_answers))
@@ -260,8 +259,9 @@ def _get_fpr(rates: Rates) -> Floats | float:
 def _compute_training_fpr(rates: Rates) -> Floats | float:
     """Compute the false-positive rate (FPR) from the independent trials that training may use.
 
-    The rule of the split decides which trials with texts of held-out cells (agent, item) training may not use. If independent
-    trials are matched, each row of rates has its own FPR, float array (n_rows,). If they are pooled, all rows have the same FPR.
+    Independent trials compare responses to different items. The split into training and held-out data decides which of them are
+    used. Each row of rates has its own FPR if independent trials are matched to paired ones: float array (n_rows,). Otherwise,
+    all rows have the same FPR.
     """
     answer_sums = rates.detail  # None for imported data and for chunks of a run, which have only one rate per row
     if answer_sums is None:
@@ -281,8 +281,8 @@ def _compute_training_fpr(rates: Rates) -> Floats | float:
 def _compute_matched_fpr(rates: Rates, answer_sums: IndependentRates, is_included: Bools) -> Floats:
     """Compute the false-positive rate (FPR) of each row of rates: the mean answer to its matched independent trials.
 
-    A row of rates is an ordered pair of agents on an item. Its matched trials compare the first agent's text on this item with a
-    text of the second agent on another item.
+    A row is an ordered pair of agents on an item. Its matched trials compare the first agent's text on this item with a text of
+    the second agent on a different item.
 
     answer_sums : sums of the answers to the independent trials, `rates.detail`
     is_included : bool array, whether each row of `answer_sums` is included
@@ -385,8 +385,7 @@ class IndexedCells(NamedTuple):
 def index_cells(item: Ids, *agents: Ids, n_agents: int, n_items: int) -> IndexedCells:
     """Find the distinct cells (agent, item) of trials, and the position of each trial's cells among them.
 
-    The distinct cells are sorted by item, then by agent. Values of trials can be summed by cell with the positions, for example
-    by `numpy.bincount`.
+    The distinct cells are sorted by item, then by agent. The positions can be passed to `numpy.bincount` to sum values by cell.
 
     item : int32 array (n_trials,), item of each trial
     agents : int32 arrays (n_trials,), one or several columns of agents, such as the first and the second agents
@@ -398,8 +397,8 @@ def index_cells(item: Ids, *agents: Ids, n_agents: int, n_items: int) -> Indexed
     >>> index.cells.agent.tolist(), index.cells.item.tolist(), index.positions[0].tolist()
     ([0, 2], [0, 1], [1, 0, 1])
     """
-    # Trials are processed in chunks of consecutive items. In a chunk, the code of a cell is (item − first item of the chunk) ·
-    # n_agents + agent. The lookup tables by code are reused for each chunk, so that they stay in the cache of the processor.
+    # Trials are processed in chunks of consecutive items, with lookup tables that fit into the cache of the processor. The code
+    # of a cell in its chunk is (item − first item of the chunk) · n_agents + agent.
     items_per_chunk = min(n_items, max(1, CELLS_IN_CACHE // n_agents))
     n_codes = items_per_chunk * n_agents
     is_present = np.zeros(n_codes, dtype=np.bool_)
@@ -412,7 +411,7 @@ def index_cells(item: Ids, *agents: Ids, n_agents: int, n_items: int) -> Indexed
         item_in_chunk = item[trials].astype(np.int64) - first_item
         codes_by_column = [item_in_chunk * n_agents + agent[trials] for agent in agents]
 
-        # a chunk has all trials of its items, so its cells are new, and their positions follow those of the earlier chunks
+        # a chunk has all trials of its items, so its cells are not in earlier chunks
         distinct_codes = _find_distinct_codes(codes_by_column, is_present)
         n_earlier_cells = n_cells
         n_cells += len(distinct_codes)
@@ -427,7 +426,7 @@ def index_cells(item: Ids, *agents: Ids, n_agents: int, n_items: int) -> Indexed
 
 
 def _find_distinct_codes(codes_by_column: Sequence[Positions], is_present: Bools) -> Positions:
-    """Return the distinct values of some columns of codes, ascending: int64 array. Nothing is sorted, which saves time.
+    """Return the distinct values of columns of codes, ascending, int64 array, by a fast lookup table instead of sorting.
 
     codes_by_column : int64 arrays (n_trials,), codes from 0 to n_codes − 1
     is_present : bool array (n_codes,), a lookup table; all values must be False, and are False again at the end

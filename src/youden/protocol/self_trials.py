@@ -42,12 +42,12 @@ def suggest_additions(pool: Pool) -> str:
 
 
 def check_self_trials(calls: CallBudget | None, settings: Mapping[str, Json]) -> None:
-    """Raise PlanError [self-trials] if a setting would have no effect on a plan of self-trials.
-
-    A self-trial compares two responses of the same agent.
+    """Check that all settings are valid for a plan of self-trials, which compare two responses of the same agent.
 
     calls : budget, which must not be a percentage
-    settings : other settings by name, which must all be None, False, 0 or empty
+    settings : settings that have no effect on self-trials, by name; all must be None, False, 0 or empty
+
+    Raises PlanError [self-trials] otherwise.
     """
     unused_settings = [(name, value) for name, value in settings.items() if value]
     if calls is not None and calls.unit == "%":
@@ -188,7 +188,7 @@ def _order_pairs(n_responses: Positions, rng: np.random.Generator) -> Positions:
     Returns an int64 array (n_pairs, 4), sorted by round and item. Its columns are the position of the item, the first and
     the second response, numbered from 1, and the round, from 0.
     """
-    # all pairs of response numbers, with the lower number first; an item has a pair if it has the response of the higher number
+    # all pairs of response numbers, lower number first; an item has a pair if it has the response with the higher number
     responses = range(1, int(n_responses.max()) + 1)
     lower, higher = np.array(list(combinations(responses, 2))).T
     has_pair = higher <= n_responses[:, np.newaxis]  # (n_items, number of all pairs)

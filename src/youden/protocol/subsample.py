@@ -34,8 +34,8 @@ def count_calls(plan: Plan, budget: object) -> int:
     Returns
     -------
     int
-        Number of paired and independent calls together. For a budget of trials per agent, it includes the independent calls that
-        `subsample` adds to the paired ones, and is at most the number of calls of the plan. Other budgets are not limited.
+        Number of calls, paired and independent ones together. A budget of trials per agent gives at most the number of calls of
+        the plan. Other budgets are not limited.
 
     Raises
     ------
@@ -139,13 +139,13 @@ def _make_plan_of_trials(
 ) -> Plan:
     """Make a new plan of some trials of another plan.
 
-    The new plan has no held-out cells (agent, item), because no selected trial shows a held-out text. It also has no record of
-    rounds and extensions, which describe how trials were added to the other plan. Its independent trials count as pooled.
+    The new plan has no held-out cells (agent, item), and no record of the rounds and extensions by which the other plan grew.
+    Its independent trials, which compare responses to different items, are not matched to paired trials.
 
     rows : int array, rows of `plan` with the trials
     n_requested : number of calls that the user requested; there may be fewer trials
     seed : seed of the new plan
-    has_blocks : whether the trials are whole blocks; if not, no trial of the new plan belongs to a block
+    has_blocks : whether the trials form complete blocks, which the new plan keeps
     note : the only note of the new plan, which describes how it was made
     """
     selected_plan = select_trials(plan, rows)
@@ -181,8 +181,10 @@ def _make_too_few_calls_error(plan: Plan, calls: int, n_paired: int) -> PlanErro
 def _find_usable_rows(plan: Plan) -> Positions:
     """Return the rows of the trials that may be drawn, int array.
 
-    Both texts of a trial must be in training cells (a cell is an agent and an item). Two kinds of trial are left out. Probes
-    compare unusually similar texts, and serve only the alarm for false positives. Self-trials compare two responses of one agent.
+    Both texts of a trial must be for training, not held out. Two kinds of trials are left out:
+
+    - Probes, which compare unusually similar texts to detect false positives.
+    - Self-trials, which compare two responses of one agent.
     """
     train = plan.split.train
     first_item, second_item = plan.trials.text_cells
@@ -211,8 +213,8 @@ def _are_whole_blocks(plan: Plan, rows: Positions, paired: Positions) -> bool:
 def _has_complete_blocks(plan: Plan, paired: Positions) -> bool:
     """Return whether all paired trials are in complete blocks.
 
-    All trials of a block compare responses to one item. In a complete block, each agent is the first agent of exactly one trial.
-    Agents whose response to the item is missing, or held out from training, are not expected.
+    A block is a set of trials on one item. In a complete block, each agent is the first agent of exactly one trial. This does
+    not apply to agents whose response to the item is missing or held out.
 
     paired : int array, rows of paired trials
     """
@@ -255,7 +257,7 @@ def _sample_blocks(
     shuffled = rng.permutation(len(block_numbers))
     earlier_first = shuffled[np.argsort(is_new[shuffled], kind="stable")]
 
-    # of the new blocks, take the first block on each item, then the second block on each item, and so on
+    # take the first new block on each item, then the second one on each item, and so on
     n_before_on_same_item = count_earlier(item_by_block[earlier_first])
     order = np.lexsort([n_before_on_same_item, is_new[earlier_first]])  # the last key counts first
     blocks = earlier_first[order]

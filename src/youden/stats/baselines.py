@@ -346,11 +346,11 @@ class NuclearNorm(MatrixCompletion):
         for _ in range(self.max_rounds):
             filled = np.where(observed, scores, predicted)
 
-            # With filled = USVᵀ, the eigenvectors of filled·filledᵀ are U and its eigenvalues are S².
+            # the matrix USVᵀ, multiplied by its transpose, has the eigenvectors U and the eigenvalues S²
             eigenvalues, vectors = np.linalg.eigh(filled @ filled.T)
             singular_values = np.sqrt(np.maximum(eigenvalues, 0))
 
-            # Reduce the singular values by the penalty, and drop those below it: U·(1 − penalty/S)·Uᵀ·filled.
+            # reduce the singular values by the penalty, and drop those below it: U·(1 − penalty/S)·Uᵀ·filled
             is_kept = singular_values > penalty
             kept_vectors = vectors[:, is_kept]
             factor = 1 - penalty / singular_values[is_kept]

@@ -227,17 +227,18 @@ class PairAgreement(NamedTuple):
 
 
 def _iter_grown_groups(pairs: PairAgreement) -> Iterator[list[int]]:
-    """Grow groups of agents from candidate pairs, beginning with the pair that has the largest corrected agreement.
+    """Grow groups of agents that agree unusually often with each other.
 
-    A pair is skipped if an earlier group contains both agents.
+    Each group starts from a candidate pair of agents, in the order of decreasing agreement. A pair is skipped if an earlier
+    group contains both agents.
 
     Yields the positions of the agents of each group, in the order in which they joined. There are at most `MAX_GROUPS`.
     """
     first, second = np.nonzero(np.triu(pairs.is_candidate, 1))
     corrected = np.round(pairs.excess[first, second] / pairs.max_excess[first, second], _DECIMALS)
 
-    # Descending agreement. Of equally agreeing pairs, the one with more answers comes first, and then the one with smaller
-    # effects. The result thus does not depend on the order of the agents.
+    # Of pairs with equal agreement, the one with more answers comes first, and then the one with smaller effects. The result
+    # thus does not depend on the order of the agents.
     n_answers = pairs.n[first, second]
     sum_of_effects = pairs.effect[first] + pairs.effect[second]
     order = np.lexsort((sum_of_effects, -n_answers, -corrected))  # the last key counts first
@@ -273,10 +274,10 @@ def _grow_group(pairs: PairAgreement, group: list[int]) -> list[int]:
 def _find_next_member(pairs: PairAgreement, group: list[int]) -> int | None:
     """Find the agent that joins a group next: the eligible agent that agrees most with the members.
 
-    The excess of an agent is the sum of the answers that compare it with members, minus their predictions from abilities. Its
-    corrected agreement with the group is the excess divided by the largest possible excess.
+    The agent's agreement is computed from the answers that compare it with members. Their excess is the sum of the answers minus
+    the sum that abilities predict. The corrected agreement is the excess divided by the largest possible excess.
 
-    pairs : answers to all pairs of agents, with their excess and largest possible excess
+    pairs : answers to all pairs of agents
     group : positions of the members
 
     Returns the position of the agent; None if no agent is eligible, or if the best one agrees clearly less with the members than
@@ -291,15 +292,14 @@ def _find_next_member(pairs: PairAgreement, group: list[int]) -> int | None:
     excess = pairs.excess[:, group].sum(axis=1)
     max_excess = pairs.max_excess[:, group].sum(axis=1)
 
-    # Take the eligible agent with the largest corrected agreement. Of agents with equal agreement, take the one with more
-    # answers, and then the one with the smaller effect, that is, the lower ability.
+    # of agents with equal agreement, take the one with more answers, and then the one with the lower ability
     no_agreement = np.full(len(excess), -np.inf)
     corrected = np.divide(excess, max_excess, out=no_agreement, where=is_eligible)
     rounded = np.round(corrected, _DECIMALS)
     order = np.lexsort((pairs.effect, -n_answers, -rounded))  # the last key counts first
     best_agent = int(order[0])
 
-    # compare the agent with the members among themselves; each pair is in the sums twice
+    # the same sums for the members among themselves, in which each pair is counted twice
     in_group = np.ix_(group, group)
     corrected_of_group = pairs.excess[in_group].sum() / pairs.max_excess[in_group].sum()
     n_answers_of_group = pairs.n[in_group].sum() / 2
@@ -312,9 +312,11 @@ def _find_next_member(pairs: PairAgreement, group: list[int]) -> int | None:
 def _find_eligible_agents(pairs: PairAgreement, group: list[int]) -> Bools:
     """Find the agents that may join a group, bool array (n_agents,).
 
-    An agent that is not a member is eligible under three conditions. It was compared with at least half of the members. Its pairs
-    with these members are all candidates, that is, pairs of large agreement. Its answers can exceed their predictions, so that
-    the corrected agreement is defined.
+    An agent outside the group is eligible under three conditions:
+
+    - It was compared with at least half of the members.
+    - Its pairs with these members are all candidate pairs, which agree unusually often.
+    - The answers to these pairs can be higher than abilities predict, so that the corrected agreement is defined.
 
     pairs : answers to all pairs of agents, and the candidates among the pairs
     group : positions of the members
@@ -370,9 +372,9 @@ class _GroupTest(NamedTuple):
 def _test_group_agreement(pairs: PairAgreement, group: Sequence[int]) -> _GroupTest:
     """Test whether the agents of a group agree more than honest groups of the same size.
 
-    The corrected agreement of a group is the sum of its answers minus their predictions from abilities, divided by the largest
-    possible value of this difference. The null hypothesis is that the corrected agreement equals a limit from `GROUP_BARS`. The
-    limit is above the agreement of honest groups (without collusion) in recorded runs.
+    The excess of a group is the sum of its answers minus the sum that abilities predict. Its corrected agreement is the excess
+    divided by the largest possible excess. The null hypothesis is that this agreement equals a limit from `GROUP_BARS`, which is
+    above that of honest groups in recorded runs. Honest agents do not collude.
 
     pairs : answers to all pairs of agents
     group : positions of the members
@@ -397,8 +399,7 @@ def _test_group_agreement(pairs: PairAgreement, group: Sequence[int]) -> _GroupT
     max_excess_of_group = max_excess.sum() / 2
     answer_sum = pairs.total[in_group].sum() / 2
 
-    # Under the null hypothesis, the excess is agreement_limit·max_excess. The sum of the n answers is then smaller than its
-    # maximum n by (1 − agreement_limit)·max_excess.
+    # under the null hypothesis, the sum of the n answers is below its maximum n by (1 − agreement_limit)·max_excess
     distance_from_max = (1 - agreement_limit) * max_excess_of_group
     null_mean = 1 - distance_from_max / n_answers_of_group
     log_p = _compute_log_binomial_tail(answer_sum, n_answers_of_group, null_mean)
@@ -430,21 +431,21 @@ def _has_weak_member(n_answers: Floats, excess: Floats, max_excess: Floats, *, a
     A member agrees too little if its agreement is below the limit, or clearly below the agreement of the other members with each
     other.
 
-    n_answers, excess, max_excess : float arrays (n_members,), for each member, sums over its pairs with the other members: of
-        the number of answers, of the answers minus their predictions, and of the largest possible value of this difference
+    n_answers : float array (n_members,), number of answers that compare each member with other members
+    excess : float array (n_members,), sum of these answers minus the sum that abilities predict
+    max_excess : float array (n_members,), largest possible excess
     agreement_limit : smallest agreement, excess / max_excess, that a member must reach
     """
     is_below_limit = excess < agreement_limit * max_excess
     if is_below_limit.any():
         return True
 
-    # For each member, sums over the pairs of the other members with each other: the sum over all pairs of the group minus the
-    # sum over the pairs of the member. Half of .sum() is the sum over all pairs, because a pair belongs to two members.
+    # sums over the pairs of the other members: the sum over all pairs, each of which is counted twice, minus the member's pairs
     n_of_others = n_answers.sum() / 2 - n_answers
     excess_of_others = excess.sum() / 2 - excess
     max_excess_of_others = max_excess.sum() / 2 - max_excess
 
-    # compare the agreement of the members for which other members have answers with each other
+    # only members whose fellow members were compared with each other can be compared with them
     is_compared = n_of_others > _PRECISION
     agreement = excess[is_compared] / max_excess[is_compared]
     agreement_of_others = excess_of_others[is_compared] / max_excess_of_others[is_compared]
@@ -458,7 +459,7 @@ def _compute_log_n_subsets(n_elements: int, size: int) -> float:
 
 
 def _label_components(flagged: Bools) -> Ids:
-    """Label each agent by the first agent to which a chain of flagged pairs connects it: int32 array (n_agents,).
+    """Label each agent by the first agent of its connected component, in which flagged pairs are edges: int32 array (n_agents,).
 
     flagged : bool array (n_agents, n_agents), symmetric
     """

@@ -143,9 +143,8 @@ def item_share_squares(n_blocks: int, n_items: int) -> float:
 def half_widths(components: AgentVariances, n_blocks: int, n_items: int) -> Floats:
     """Forecast the half-widths of the agents' 95% intervals from variance components, for a plan of a given size.
 
-    The intervals are for inference about items like those of the plan. The variance of an ability is the sum of three parts. More
-    items reduce the agent × item component, and more trials the residual component. The constant component does not depend on the
-    size of the plan.
+    The variance of an ability is the sum of three components: more items reduce the agent × item component, more trials reduce
+    the residual component, and the third one is constant. The items count as a sample of similar items.
 
     Parameters
     ----------

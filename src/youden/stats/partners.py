@@ -135,7 +135,7 @@ class PairTotals:
         v is the variance of all answers around the means of their pairs, and v_i that of the answers to the pairs of agent i. The
         variance is not estimated from the pair alone, because it would be 0 for two agents that always agree.
         """
-        # add the entries of both orders of each pair; `total` and `squares` are of answers minus the mean of their item
+        # add the entries of both orders of each pair
         pair_total = self.total + self.total.T
         pair_weight = self.weight + self.weight.T
         pair_squares = self.squares + self.squares.T
@@ -221,9 +221,9 @@ def uniform_weights(n_agents: int) -> PartnerWeights:
 
 
 def group_balanced_weights(group: Ids) -> PartnerWeights:
-    """Make weights with which all members of a group together count as one partner in the abilities of other agents.
+    """Make weights of comparisons, so that the members of a group together count as one partner of other agents.
 
-    The partners of an agent are the agents with which it is compared. Partners of the same group have no weight.
+    The partners of an agent are the agents with which it is compared. Partners of its own group get the weight 0.
 
     Parameters
     ----------
@@ -410,8 +410,8 @@ class _ItemSums(NamedTuple):
 def _sum_by_item(chunk: PairChunk, answer_share: Floats, effect: Floats, mean_answer: float) -> _ItemSums:
     """Sum residuals, shares and weights of the answers of a chunk by agent and item.
 
-    An ability is a weighted mean of answers. The share of an answer is its weight in this mean. To compute the residual of an
-    answer, the mean of its item is replaced by the mean of all answers, and the effects of its two agents are subtracted.
+    An ability is a weighted mean of answers. The share of an answer is its weight in this mean. A residual is the answer, minus
+    the effects of its two agents, minus the mean of its item, plus the mean of all answers.
 
     answer_share : float array (n_agents, n_agents), share of an answer of weight 1 in the ability of an agent (row). The column
         is the partner, the other agent of the comparison.

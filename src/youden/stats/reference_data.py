@@ -195,15 +195,15 @@ def mean_prior_components() -> AgentVariances:
 
 
 def components_at_quantile(quantile: float, kind: AnswerKind) -> AgentVariances:
-    """Scale the variance components of an average agent to an agent with a wider confidence interval, by reference data set.
+    """Estimate the variance components of an agent with a wide confidence interval, from those of an average agent.
 
-    The components are multiplied by the squared ratio of both widths.
+    The components are multiplied by the squared ratio of the interval widths. There is one result per reference data set.
 
     Parameters
     ----------
     quantile : float in [0, 1]
-        Share of the agents whose confidence intervals are at most as wide as the interval of the agent; 1 for the agent with the
-        widest interval. At quantiles of at most 0.5, the components are those of the average agent.
+        Fraction of the agents whose interval is at most as wide as that of the agent; 1 for the widest interval. Up to 0.5, the
+        components are those of the average agent.
     kind : {"graded", "yes or no", "lexical"}
         Kind of answers.
 
@@ -212,8 +212,8 @@ def components_at_quantile(quantile: float, kind: AnswerKind) -> AgentVariances:
     AgentVariances
         Arrays of the shape (n_data_sets,).
     """
-    # Half-width relative to the mean half-width: 1 up to the median agent, then rising quadratically to `max_width_ratio`
-    # at quantile 1, because only few agents have much larger half-widths.
+    # The ratio of half-widths is 1 up to the median agent, and then rises quadratically to `max_width_ratio`. Only few agents
+    # have a large ratio.
     distance_above_median = max(0.0, 2 * quantile - 1)  # from 0 to 1
     max_width_ratio = np.array([data.max_width_ratio for data in REFERENCE_DATA[kind]])
     width_ratio = 1 + distance_above_median**2 * (max_width_ratio - 1)
@@ -237,9 +237,9 @@ def expected_rho(trials: float, kind: AnswerKind) -> ReferenceRange | None:
     Returns
     -------
     ReferenceRange or None
-        Mean ρ of the reference data sets, and the expected range for a new pool. The range of the data sets is extended: the
-        distance of ρ from 1 is multiplied by 4 at its lower end (ρ is at least −1), and divided by 4 at its upper end. None for
-        fewer than 60 or more than 900 trials, for which there are no measurements.
+        Mean ρ of the reference data sets, and a range for new data. The range is wider than that of the data sets: 1 − ρ is
+        multiplied by 4 at the lower end, and divided by 4 at the upper end. None for fewer than 60 or more than 900 trials, for
+        which there are no measurements.
     """
     rho = _interpolate_in_trials(trials, [data.rho for data in REFERENCE_DATA[kind]])
     if rho is None:
@@ -250,9 +250,9 @@ def expected_rho(trials: float, kind: AnswerKind) -> ReferenceRange | None:
 
 
 def expected_recall(trials: float, kind: AnswerKind) -> ReferenceRange | None:
-    """Forecast the recall of the top 5 agents: which share of the five truly best agents is among the top 5 of a plan.
+    """Forecast the recall of the top 5 agents: the fraction of the five best agents that a plan ranks among its top 5.
 
-    The five truly best agents are the top 5 of the dense design, which makes all comparisons.
+    The five best agents are the top 5 of the dense design, which makes all comparisons.
 
     Parameters
     ----------

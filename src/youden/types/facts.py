@@ -52,8 +52,8 @@ class PartnerRules:
         Parameters
         ----------
         robust : bool, optional
-            Which ranking is reported first: the robust ranking, in which a group of suspiciously similar agents counts as one
-            partner (True), or the plain ranking (False). Both replace a trusted panel. Ignored if `trusted` is given.
+            True to report the robust ranking first, in which a group of suspiciously similar agents counts as one agent; False
+            for the plain ranking. Both replace a trusted panel. Ignored if `trusted` is given.
         trusted : sequence of str, optional
             Ids of the agents of the trusted panel. The trusted ranking is then reported first. An empty sequence removes the
             panel and reports the plain ranking first.

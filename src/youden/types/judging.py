@@ -298,8 +298,8 @@ class Verdicts(ReadOnly):
         if self.request_hash is None or self.seconds is None:
             return np.zeros(len(self), dtype=np.bool_)
 
-        # A trial has a call if it has a duration, tokens or a cost. Calls in a batch have no duration. The cost is NaN if the
-        # price of the call is unknown, and 0 without a call.
+        # A call has a duration, tokens or a cost. The cost is NaN if the price is unknown, and calls in a batch have no
+        # duration.
         has_call = self.seconds > 0
         if self.tokens_in is not None:
             has_call |= self.tokens_in > 0

@@ -93,8 +93,8 @@ class Split(ReadOnly):
     def allows_training(self, first: Ids, item: Ids, second: Ids, other_item: Ids) -> Bools:
         """Return which comparisons may be used for training scores.
 
-        The cell (agent and item) of the first text must not be held out. By the rule `strict`, the cell of the second text must
-        not be held out either.
+        The first text must be in a training cell (agent and item), not in a held-out one. By the rule `strict`, so must the
+        second text.
 
         Parameters
         ----------
@@ -493,8 +493,8 @@ class Plan:
     def n_dense_calls(self) -> int:
         """Number of calls of the dense design, which compares all agents on all items; 0 for a plan of self-trials.
 
-        A budget such as "5%" is a percentage of this number. For K agents and J items, the number is 2·K·(K − 1)·J. If the judge
-        is asked for preferences, it is half as large, because no independent trials are needed.
+        A budget such as "5%" is a percentage of this number. For K agents and J items, it is 2·K·(K − 1)·J, or half of this if
+        the judge is asked for preferences.
         """
         if self.is_self_plan:
             return 0

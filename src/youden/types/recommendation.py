@@ -21,10 +21,10 @@ MIN_RANKED_AGENTS = 3
 
 
 def explain_few_agents(n_agents: int) -> str:
-    """Describe the limits of a ranking of few agents: two sentences, or an empty string for enough agents.
+    """Explain what a ranking of few agents cannot show, in two sentences; empty if there are enough agents.
 
-    Fewer than `MIN_RANKED_AGENTS` agents are ranked by self-consistency. With fewer than `MIN_AGENTS_FOR_COPYING` agents,
-    copying cannot be detected.
+    Fewer than `MIN_RANKED_AGENTS` agents are ranked by the similarity of their own responses. With fewer than
+    `MIN_AGENTS_FOR_COPYING` agents, copying cannot be detected.
     """
     if n_agents >= MIN_AGENTS_FOR_COPYING:
         return ""

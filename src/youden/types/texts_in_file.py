@@ -193,15 +193,15 @@ class TextsInFile:
 def _find_chunk_bounds(starts: NDArray[np.int64], ends: NDArray[np.int64]) -> list[int]:
     """Divide texts in a file into chunks that can be read at once.
 
-    The texts of a chunk follow each other in the file, with only a separator between them. To limit the size of a chunk, the file
-    is divided into parts of `CHUNK_BYTES` bytes, and all texts of a chunk start in the same part.
+    The texts of a chunk follow each other in the file, with only a separator between them. The file is divided into parts of
+    `CHUNK_BYTES` bytes, and all texts of a chunk start in the same part.
 
     starts, ends : int64 array (n_texts,), positions in the file of the first byte of each text, and of the byte after its last
         byte, in ascending order
 
     Returns the number of the first text of each chunk, and n_texts at the end.
     """
-    # a text, except for the first one, begins a chunk if it follows a gap, or if it starts in another part than the text before
+    # a text begins a new chunk if it follows a gap, or if it starts in a new part of the file
     follows_gap = starts[1:] - ends[:-1] != len(SEPARATOR)
     part_of_file = starts // CHUNK_BYTES
     is_in_other_part = part_of_file[1:] != part_of_file[:-1]

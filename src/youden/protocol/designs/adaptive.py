@@ -219,10 +219,11 @@ class Adaptive(TrialDesign):
         """Return the maximum number of paired calls of the pilot, the first part of a search, which samples all agents equally.
 
         - If the option `pilot` is set: this fraction of the budget.
-        - Without a maximum regret: a quarter of the budget, or `MIN_SEARCH_PILOT_BLOCKS` blocks if these are more, but at most
-          half of the budget.
-        - With a maximum regret: the calls that this precision needs, or `MIN_SEARCH_PILOT_BLOCKS` blocks if these are more, but
-          at most a quarter of the budget.
+        - Without a maximum regret: a quarter of the budget.
+        - With a maximum regret: the number of calls that this precision needs.
+
+        In the last two cases, the number is at least that of `MIN_SEARCH_PILOT_BLOCKS` blocks. It is at most half of the budget,
+        or a quarter of it with a maximum regret.
 
         budget : number of paired calls of the whole search
         """

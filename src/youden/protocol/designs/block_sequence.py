@@ -96,8 +96,8 @@ class BlockSequence(NamedTuple):
     def list_comparisons(self, block_numbers: Positions, contenders: Positions) -> Comparisons:
         """List the comparisons of some agents, the contenders, in some blocks, block after block.
 
-        A block has one item and one agent as the partner, with which each contender is compared. The list also contains
-        impossible comparisons, for example of an agent with itself. `Comparisons.are_eligible` marks the possible ones.
+        In a block, each contender is compared with the same agent, the partner, on one item. The list also contains impossible
+        comparisons, for example of an agent with itself. `Comparisons.are_eligible` marks the possible ones.
 
         block_numbers : int array (n_blocks,), numbers of the blocks in the sequence, from 0
         contenders : int array (n_contenders,), positions of the agents
@@ -107,8 +107,8 @@ class BlockSequence(NamedTuple):
         n_items, n_agents = len(self.items), len(self.partners)
         item_by_block = self.items[block_numbers % n_items]
 
-        # Items and partners are used in cycles. After `period` blocks, their combinations would repeat. The partners are then
-        # shifted by one. For example, 2 items and 4 partners have the period 4: the partners are 0, 1, 2, 3, 1, 2, 3, 0.
+        # Items and partners are used in cycles. To avoid repeated combinations, partners are shifted by one after each period.
+        # For example, 2 items and 4 partners have the period 4, and the partners are 0, 1, 2, 3, 1, 2, 3, 0.
         period = lcm(n_items, n_agents)
         n_finished_periods = block_numbers // period
         partner_by_block = self.partners[(block_numbers + n_finished_periods) % n_agents]

@@ -110,12 +110,13 @@ class CellDesign(TrialDesign, ABC):
         """
 
     def choose(self, eligible: Bools, rng: np.random.Generator) -> Bools:
-        """Choose a random fraction of the eligible cells: the sampling fraction of the options, or 1/3.
+        """Choose a random fraction of the eligible cells (agent, item): the sampling fraction of the options, or 1/3.
 
-        The design computes a threshold of each cell from random numbers. A cell is chosen if its threshold is below the fraction.
-        With the option `repair`, random eligible cells are then added until each agent and each item has at least `d_core` cells,
-        and all cells are connected. Two cells are connected if a chain of cells leads from one to the other, in which neighbours
-        have the same agent or the same item.
+        With the option `repair`, random eligible cells are then added until two conditions are met:
+
+        - Each agent and each item has at least `d_core` cells.
+        - All cells are connected: a chain of cells leads from each cell to any other cell. Neighbors in the chain have the same
+          agent or the same item.
 
         Parameters
         ----------
@@ -194,9 +195,8 @@ class CellDesign(TrialDesign, ABC):
     def get_notes(self, eligible: Bools, trials: Trials) -> tuple[str, ...]:
         """Return a note for readers of the plan if the budget was too small to compare cells with all their partners.
 
-        The partners of a cell (agent, item) are the other agents with which it is compared on its item. With n eligible agents,
-        a cell has at most n − 1 partners. There is a note if no cell has the largest number of partners that any item allows. A
-        subclass may add other notes.
+        The partners of a cell (agent, item) are the other agents with which it is compared on its item. There is a note if all
+        cells have fewer partners than the largest number that an item allows. A subclass may add other notes.
 
         Parameters
         ----------
@@ -262,8 +262,9 @@ class CellDesign(TrialDesign, ABC):
     def _choose_within_budget(self, eligible: Bools, rng: np.random.Generator, budget: int) -> tuple[Bools, int | None]:
         """Choose as many cells as a budget of paired calls allows.
 
-        The number of partners of each cell is limited only if even the smallest choice of cells, compared with all partners,
-        exceeds the budget. Even with this limit, the smallest choice may exceed the budget; it is then returned.
+        Each chosen cell is compared with its partners, other agents on the same item. The number of partners is limited only if
+        the smallest possible choice of cells exceeds the budget with all partners. If it exceeds the budget even with this
+        limit, it is returned anyway.
 
         eligible : bool array (n_agents, n_items), cells (agent, item) that may be chosen
         rng : source of all random numbers
@@ -313,11 +314,10 @@ class _LineDesign(CellDesign):
     def compute_thresholds(self, eligible: Bools, random_key: Floats) -> Floats:
         """Compute thresholds by which the same fraction of cells is chosen for each agent, or for each item.
 
-        A cell is chosen if its threshold is below the sampling fraction. The cells of one agent, or those of one item, are called
-        a line (`axis`). The eligible cells of a line are ranked by `random_key`, from 0. A threshold is the rank divided by the
-        number of ranked cells. For example, four cells have the thresholds 0, 0.25, 0.5 and 0.75 in random order, so that a
-        fraction of 0.5 chooses two of them. If the options set no sampling fraction, all ranks of a line are increased by a
-        random number in [0, 1).
+        A cell is chosen if its threshold is below the sampling fraction. The cells of one agent, or of one item, are called a
+        line. The eligible cells of a line are ranked by `random_key`, from 0, and the rank is divided by their number. For
+        example, four cells have the thresholds 0, 0.25, 0.5 and 0.75 in random order, and a fraction of 0.5 chooses two of them.
+        Without a sampling fraction in the options, a random number in [0, 1) is added to all ranks of a line.
 
         eligible : bool array (n_agents, n_items), cells that may be compared
         random_key : float array (n_agents, n_items), random numbers in [0, 1)
@@ -329,8 +329,7 @@ class _LineDesign(CellDesign):
         order = eligible_key.argsort(axis=self.axis)
         rank = order.argsort(axis=self.axis).astype(np.float64)
 
-        # Without these offsets, all lines would get their next cell at the same fraction. With them, the number of cells
-        # increases in small steps, so that a budget is nearly spent.
+        # with these offsets, lines get their next cell at different fractions, so that a budget can be spent almost completely
         if self.get_fraction(eligible) is None:
             key_sum = random_key.sum(axis=self.axis, keepdims=True)
             offset = key_sum % 1  # the fractional part of a sum of such random numbers is uniform in [0, 1)
@@ -533,8 +532,8 @@ class NLogN(CellDesign):
     def get_notes(self, eligible: Bools, trials: Trials) -> tuple[str, ...]:
         """Return the notes of all cell designs, and a note if the option `c` requests more cells than there are.
 
-        For K agents and J items, the option `c` requests c·(K + J)·ln(K + J) cells. If the pool is so small that it has fewer
-        eligible cells, all of them are used, and the note states this.
+        For K agents and J items, the option `c` requests c·(K + J)·ln(K + J) cells. The note states that all eligible cells are
+        used.
 
         eligible : bool array (n_agents, n_items), cells (agent, item) that may be compared: the training cells of the plan
         trials : the drawn trials, at least one

@@ -215,8 +215,8 @@ def _iter_blocks(eligible: Bools, rng: np.random.Generator, *, pairs: PairRule) 
     shifts_by_item = _ShiftsOnItem.create_for_all_items(eligible, agent_order, pairs)
     n_remaining = sum(shifts.n_blocks for shifts in shifts_by_item)
 
-    # Items and shifts are used in cycles. After `period` steps, their combinations would repeat. The position of the shift is
-    # then increased by one. For example, 2 items and 4 shifts have the period 4: the positions are 0, 1, 2, 3, 1, 2, 3, 0, ….
+    # Items and shifts are used in cycles. To avoid repeated combinations, the shift moves on by one after each period. For
+    # example, 2 items and 4 shifts have the period 4, and the shifts are those at the positions 0, 1, 2, 3, 1, 2, 3, 0, ….
     n_shifts = n_agents - 1
     period = lcm(n_items, n_shifts)
     step = 0
@@ -226,7 +226,7 @@ def _iter_blocks(eligible: Bools, rng: np.random.Generator, *, pairs: PairRule) 
         shift_position = (step + n_finished_periods) % n_shifts
         step += 1
 
-        # if this shift is not possible or already used on the item, the next one in the order of the shifts takes its place
+        # if this shift is not available on the item, the next available one takes its place
         preferred_shifts = shift_order[shift_position:] + shift_order[:shift_position]
         shift = shifts_by_item[item].take_first_unused(preferred_shifts)
         if shift is not None:  # None if the item has no unused shift
@@ -273,7 +273,7 @@ class _ShiftsOnItem:
         return n_shifts // 2 if self._is_unordered else n_shifts
 
     def take_first_unused(self, candidates: Sequence[int]) -> int | None:
-        """Find the first shift that the item has not used yet, and mark it as used.
+        """Find the first shift that was not used on the item yet, and mark it as used.
 
         candidates : shifts in order of preference. A shift d compares each agent with the agent d places after it, so it must be
             less than the number of agents.

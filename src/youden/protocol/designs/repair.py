@@ -65,9 +65,9 @@ _CHUNK_CELLS = 1 << 24
 
 
 def count_comparisons(chosen: Bools, eligible: Bools, *, n_partners: int | None, pairs: PairRule) -> int:
-    """Count the comparisons that `draw_comparisons` makes.
+    """Count the comparisons that `draw_comparisons` makes, without drawing them.
 
-    The partners of a cell are cells of other agents on the same item.
+    A cell is an agent on an item. Its partners are cells of other agents on the same item.
 
     Parameters
     ----------
@@ -78,8 +78,8 @@ def count_comparisons(chosen: Bools, eligible: Bools, *, n_partners: int | None,
     n_partners : int or None
         Maximum number of partners of each chosen cell; None for all.
     pairs : {"ordered", "unordered"}
-        With "ordered", each chosen cell is compared with each of its partners. A pair counts twice if both of its cells
-        are chosen, and once if only one of them is. With "unordered", each pair counts once.
+        "ordered": each chosen cell is compared with each of its partners, so a pair of two chosen cells counts twice.
+        "unordered": each pair counts once.
 
     Returns
     -------
@@ -108,12 +108,10 @@ def draw_comparisons(
     chosen : bool array (n_agents, n_items), cells to compare; all of them are eligible
     eligible : bool array (n_agents, n_items), cells that may be partners
     n_partners : number of random partners of each chosen cell, or all if there are fewer; None for all
-    pairs : "ordered" if the judge reads the text of the chosen cell first. Two chosen cells that are partners of each other are
-        then compared in both orders. "unordered" to compare two cells at most once; which text comes first is random.
+    pairs : "ordered" to show the text of the chosen cell first; "unordered" to compare two cells at most once, in random order
     rng : source of all random numbers
 
-    Returns paired trials, sorted by item; then by first and second agent if "ordered", or by the lower and the higher agent of
-    the pair if "unordered".
+    Returns paired trials, sorted by item and then by pair of agents.
     """
     n_agents, n_items = chosen.shape
     item_by_cell, agent_by_cell = np.nonzero(chosen.T)  # of each chosen cell
@@ -182,14 +180,14 @@ def _draw_partners(
         cell, partner = np.nonzero(is_possible)
         return cell, partner
 
-    # draw the agents with the smallest random keys; agents that are not possible have an infinite key
+    # draw the agents with the smallest random keys; impossible partners have an infinite key
     key = rng.random(is_possible.shape, dtype=np.float32)
     key[~is_possible] = np.inf
     smallest_first = np.argpartition(key, n_partners - 1, axis=1)
     is_drawn = np.zeros_like(is_possible)
     np.put_along_axis(is_drawn, smallest_first[:, :n_partners], True, axis=1)
 
-    # a cell with fewer than n_partners possible partners also drew agents with infinite keys
+    # drop impossible partners, which are drawn if a cell has fewer than n_partners possible ones
     cell, partner = np.nonzero(is_drawn & is_possible)
     return cell, partner
 

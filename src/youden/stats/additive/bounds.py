@@ -261,28 +261,29 @@ def _make_system(equations: Equations, on_bounds: OnBound, w: Floats) -> tuple[F
 
 
 def _revise_effects_on_bounds(equations: Equations, on_bounds: OnBound, point: _BoxPoint) -> OnBound:
-    """Choose which effects are held on the bounds in the next round of the fit.
+    """Choose which row and column effects are fixed at a bound in the next round of the fit.
 
-    Predictions, row effect − column effect, must be in [−1, 1]. If the upper bound is p, row effects are at most p, and column
-    effects at least p − 1. If the lower bound is q, row effects are at least q, and column effects at most q + 1.
+    Each prediction, row effect − column effect, must be in [−1, 1]. Two bounds ensure this:
 
-    An effect that is now on a bound stays there, unless the objective decreases if it moves into the allowed range. A free effect
-    beyond a bound is put on the bound. A bound without effects stays empty.
+    - Upper bound p: row effects are at most p, and column effects at least p − 1.
+    - Lower bound q: row effects are at least q, and column effects at most q + 1.
 
-    on_bounds : effects on the upper and on the lower bound
+    An effect at a bound stays there, unless a move into the allowed range lowers the objective. Any other effect that violates a
+    bound is moved to this bound. A bound without effects gets none.
+
+    on_bounds : effects that are now fixed at the upper and at the lower bound
     point : solution with these effects on their bounds
     """
-    # All arrays have one row for the upper and one for the lower bound. Multiplication by the sign of a bound, 1 or −1, turns
-    # the conditions of the lower bound into those of the upper one.
+    # The first row of each array is for the upper bound, the second for the lower one. Multiplying by the sign of the bound, 1
+    # or −1, makes the conditions of both bounds the same.
     sign = np.array(SIGNS)[:, None]
     bound = point.bounds[:, None]
 
-    # effects that stay: on the upper bound, a positive gradient of a row effect, or a negative one of a column effect, means
-    # that the objective decreases if the effect moves into the allowed range
+    # effects that stay: a positive row gradient at the upper bound means that a smaller effect lowers the objective
     row_stays = sign * point.gradient.rows <= TOLERANCE * equations.row_weight.max()
     column_stays = sign * point.gradient.columns >= -TOLERANCE * equations.column_weight.max()
 
-    # free effects beyond a bound; an empty bound is NaN, so that no effect is beyond it
+    # other effects that violate a bound; an empty bound is NaN, so that no effect violates it
     column_bound = bound - sign
     row_is_beyond = sign * (point.effects.rows - bound) > TOLERANCE
     column_is_beyond = sign * (point.effects.columns - column_bound) < -TOLERANCE
@@ -296,15 +297,17 @@ def _revise_effects_on_bounds(equations: Equations, on_bounds: OnBound, point: _
 
 
 def _add_crossed_bounds(equations: Equations, effects: Effects, on_bounds: OnBound) -> OnBound:
-    """Put effects on each bound that is violated and has no effects yet.
+    """Fix effects at each bound that is violated and has no effects yet.
 
-    A prediction is row effect − column effect. The upper bound is violated if a prediction is above 1, the lower bound if a
-    prediction is below −1. With the upper bound p, row effects are at most p and column effects at least p − 1. With the lower
-    bound q, row effects are at least q and column effects at most q + 1. The position of a violated bound is found
-    approximately, and the effects beyond it, or near it, are put on it.
+    A prediction is row effect − column effect, and must be in [−1, 1]. Two bounds ensure this:
+
+    - Upper bound p: row effects are at most p, and column effects at least p − 1. It is violated if a prediction is above 1.
+    - Lower bound q: row effects are at least q, and column effects at most q + 1. It is violated if a prediction is below −1.
+
+    The value of a violated bound is found approximately. Effects that exceed the bound, or are close to it, are fixed at it.
 
     effects : effects of rows and columns
-    on_bounds : effects that are already on the bounds
+    on_bounds : effects that are already fixed at a bound
 
     Returns a copy of `on_bounds` with the added effects.
     """
@@ -332,14 +335,12 @@ def _add_crossed_bounds(equations: Equations, effects: Effects, on_bounds: OnBou
 def _bisect_bound(
     equations: Equations, row_effect: Floats, column_effect: Floats, *, low: float, high: float
 ) -> tuple[float, float]:
-    """Bisect the interval [low, high] around the position of a bound until it is at most `BISECTION_WIDTH` wide.
+    """Find the value of a bound by bisection of the interval [low, high], up to a width of `BISECTION_WIDTH`.
 
-    The bound is a number that row effects must not exceed and that column effects must not fall below. Its position balances
-    both sides: the weighted sum of the row effects' excess above it equals the weighted sum of the column effects' shortfall
-    below it.
+    Row effects must be at most the bound, and column effects at least the bound. The bound is a balance of both conditions: the
+    amounts by which row effects exceed it have the same weighted sum as the amounts by which column effects fall below it.
 
-    row_effect, column_effect : float arrays (n_rows,), (n_columns,), effects, transformed so that the bound limits row
-        effects from above and column effects from below
+    row_effect, column_effect : float arrays (n_rows,), (n_columns,), effects, transformed to the scale of the bound
     low, high : ends of the interval
 
     Returns the ends of the narrowed interval.
@@ -360,9 +361,9 @@ def _bisect_bound(
 def _compute_largest_violation(equations: Equations, on_bounds: OnBound, point: _BoxPoint) -> float:
     """Compute the largest violation of the optimality conditions of a fit with predictions in [−1, 1].
 
-    An exact solution has the violation 0.
+    The result is 0 for an exact solution.
 
-    on_bounds : effects that are on the upper and on the lower bound
+    on_bounds : effects that are fixed at the upper and at the lower bound
     point : solution with these effects on their bounds
     """
     row_effect, column_effect = point.effects
@@ -385,17 +386,20 @@ def _compute_largest_violation(equations: Equations, on_bounds: OnBound, point: 
 
 
 def _compute_largest_gradient_violation(on_bounds: OnBound, gradient: Effects) -> float:
-    """Compute by how much a gradient violates the optimality conditions of a fit with bounds, at least 0.
+    """Compute the largest violation of the conditions that a gradient meets at the optimum of a fit with bounds.
 
-    At the optimum, three conditions hold. The gradient of a free effect is 0. The objective does not fall if an effect on a
-    bound moves into the allowed range. The gradients of all row and column effects on one bound together sum to 0.
+    The conditions are:
 
-    on_bounds : effects that are on the upper and on the lower bound
-    gradient : half the gradient of the objective by the row and column effects
+    - The gradient of each effect that is not at a bound is 0.
+    - The objective does not decrease if an effect at a bound moves into the allowed range.
+    - The gradients of all effects at the same bound sum to 0.
 
-    Returns the largest violation over all these conditions.
+    on_bounds : effects that are fixed at the upper and at the lower bound
+    gradient : gradient of the objective by the row and column effects, divided by 2
+
+    Returns the violation, 0 if all conditions hold.
     """
-    # free effects have the gradient 0
+    # effects that are not at a bound have the gradient 0
     is_free_row = ~on_bounds.rows.any(axis=0)
     is_free_column = ~on_bounds.columns.any(axis=0)
     violations = [np.abs(gradient.rows[is_free_row]), np.abs(gradient.columns[is_free_column])]
@@ -412,13 +416,13 @@ def _compute_largest_gradient_violation(on_bounds: OnBound, gradient: Effects) -
 
 
 def fit_censored(cells: Cells, equations: Equations) -> Fit:
-    """Fit effects to censored scores, without a penalty for predictions above a score of 1 or below a score of −1.
+    """Fit row and column effects to censored scores: a prediction above a score of 1, or below a score of −1, is no error.
 
-    The objective is the ridge penalty plus the weighted sum of squared residuals, score − prediction, over cells. The residual
-    counts as 0 if the prediction exceeds a score of ±1: above 1 for a score of 1, or below −1 for a score of −1.
+    The objective is the ridge penalty plus the weighted sum of squared residuals. A residual is score − prediction. It counts as
+    0 for a score of 1 with a prediction above 1, and for a score of −1 with a prediction below −1.
 
-    Each round is a Newton step. It leads towards the least-squares fit without the cells that the predictions exceed at present,
-    and ends where the objective is smallest.
+    Each round is a Newton step. It ignores the cells whose residual now counts as 0, and fits the other cells by least squares.
+    It stops where the objective along this step is smallest.
 
     Parameters
     ----------
@@ -498,14 +502,14 @@ class _Saturated:
         return self._sign * np.maximum(self._sign * prediction - 1, 0)
 
     def compute_kkt_residual(self, effects: Effects, excess: Floats) -> float:
-        """Compute how far effects are from the optimum: the largest residual of the optimality conditions.
+        """Compute the largest error of row and column effects in the optimality conditions of the fit.
 
-        A saturated cell has a score of 1 or −1. A prediction above 1, or below −1, is not penalized there. The score of the cell
-        is therefore replaced by its prediction, which is score + excess, so that the cell has the residual 0.
+        A saturated cell has a score of 1 or −1. A prediction beyond this score, such as 1.2 for a score of 1, is not an error.
+        The score is therefore replaced by the prediction, score + excess, so that the residual is 0.
 
         effects : effects of rows and columns
-        excess : float array (n_saturated,), prediction minus score of each saturated cell whose prediction exceeds its score,
-            and 0 for the other saturated cells
+        excess : float array (n_saturated,), prediction minus score of each saturated cell; 0 if the prediction is not beyond the
+            score
         """
         # sums of weight × (score + excess) over the cells of each row and of each column
         equations = self._equations
@@ -541,16 +545,16 @@ class _Saturated:
         return solve(equations, equations.row_total, equations.column_total)
 
     def find_best_step_fraction(self, effects: Effects, step: Effects) -> float:
-        """Find the fraction of a step, in (0, 1], after which the objective of the censored fit is smallest.
+        """Find the fraction of a step, in (0, 1], at which the objective of the fit is smallest.
 
-        The objective is convex: its slope increases along the step, and the minimum is where the slope is 0. The result is 1 if
-        the objective falls until the end of the step, or if it does not fall at the beginning of the step.
+        The objective is convex, so its minimum is where its slope is 0. The result is 1 if the objective decreases along the
+        whole step. It is also 1 if the objective does not decrease at the start.
 
         effects : effects at the beginning of the step
         step : changes of the effects over the whole step
         """
-        # The plain objective penalizes every deviation of a prediction from its score. The objective of the censored fit is the
-        # plain one minus Σ weight·excess², with the excess of a prediction beyond a score of ±1.
+        # The objective is that of least squares minus Σ weight·excess². The excess is the part of a prediction beyond a score of
+        # ±1.
         end = _take_part_of_step(effects, step, 1.0)
         plain_slope_at_start = self._compute_plain_slope(effects, step)
         plain_slope_change = self._compute_plain_slope(end, step) - plain_slope_at_start

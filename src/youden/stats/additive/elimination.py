@@ -129,7 +129,7 @@ class Equations:
         return float((cells_by_column**2.0).sum()) <= MAX_CHOLESKY_PRODUCTS
 
     def compute_gram_matrix(self, factor: Floats) -> Floats:
-        """Compute A diag(factor) Aᵀ with the weight matrix A: the products of all pairs of its rows, with a factor per column.
+        """Compute A diag(factor) Aᵀ for the weight matrix A: the weighted products of all pairs of its rows.
 
         factor : float array (n_columns,), factor of each column
 
@@ -145,11 +145,10 @@ class Equations:
         return dense_product
 
     def gradient(self, effects: Effects, row_total: Floats, column_total: Floats) -> Effects:
-        """Compute half the gradient of the penalized sum of squared residuals, under the constraint on the item effects.
+        """Compute the gradient, divided by 2, of the ridge-penalized sum of squared residuals.
 
-        A residual is score − (row effect − column effect). If rows are items, −score replaces the score, because a score is
-        modelled as ability − difficulty. The effects of the observed items must sum to 0. The part of the gradient that
-        would change their sum is therefore removed.
+        A residual is score − (row effect − column effect), with −score in place of the score if rows are items. The effects of
+        the observed items must sum to 0. The part of the gradient that would change this sum is removed.
 
         Parameters
         ----------
@@ -161,8 +160,8 @@ class Equations:
         Returns
         -------
         Effects
-            Half the derivatives by the row effects, float array (n_rows,), and by the column effects, float array
-            (n_columns,); 0 at the solution.
+            Derivatives divided by 2: by the row effects, float array (n_rows,), and by the column effects, (n_columns,). All are
+            0 at the solution.
         """
         row_effect, column_effect = effects
 
@@ -181,9 +180,9 @@ class Equations:
         return Effects(row_gradient, column_gradient)
 
     def compute_kkt_residual(self, effects: Effects, row_total: Floats, column_total: Floats) -> float:
-        """Compute the largest absolute residual of the optimality (Karush–Kuhn–Tucker) conditions.
+        """Compute the largest absolute error in the optimality (Karush–Kuhn–Tucker) conditions.
 
-        The conditions are the normal equations, and the constraint that the effects of the observed items sum to 0.
+        The conditions are the normal equations, and that the effects of the observed items sum to 0.
 
         Parameters
         ----------
@@ -256,7 +255,7 @@ def _make_weight_matrix(
 ) -> Floats | csr_array:
     """Make the matrix that contains the weight of each cell, and 0 for cells that were not observed.
 
-    If the matrix is small, or if many of its cells were observed, it is dense. Otherwise, it is a sparse SciPy array.
+    A small or mostly full matrix is a dense array. A large matrix with few cells is a sparse SciPy array.
 
     row, column : int array (n_cells,), positions of the observed cells
     weight : float array (n_cells,); the weights of a repeated cell are summed
@@ -269,7 +268,7 @@ def _make_weight_matrix(
         position = row * np.int64(n_columns) + column  # in the flattened matrix, row by row
         return np.bincount(position, weight, n_entries).astype(np.float64).reshape(shape)
 
-    # This flag stops SciPy from sorting the entries to sum repeated cells. Products with the matrix do not need the sums.
+    # Products with the matrix do not need sorted entries. This flag stops SciPy from sorting them.
     entries = coo_array((weight, (row, column)), shape=shape)
     entries.has_canonical_format = True
     return entries.tocsr()
@@ -391,8 +390,10 @@ def _solve_rows_by_cholesky(
 ) -> list[Floats]:
     """Solve the linear equations of the row effects for several right-hand sides, by a Cholesky factorization.
 
-    The matrix is S + sigma·hhᵀ, with h = `constraint`. S = diag(row_weight + ridge) − A diag(column_factor) Aᵀ, with A =
-    `equations.weights`, is nearly singular alone.
+    The matrix is S + sigma·hhᵀ, where:
+
+    - S = diag(row_weight + ridge) − A diag(column_factor) Aᵀ, with A = `equations.weights`. S alone is nearly singular.
+    - h is `constraint`.
 
     column_factor : float array (n_columns,), 1/(column_weight + ridge)
     constraint : float array (n_rows,), coefficients of the constraint for the row effects, after the columns were eliminated
@@ -418,18 +419,17 @@ def _solve_rows_by_cholesky(
 
 
 def reaches_all_rows(equations: Equations, *, n_hops: int = 3) -> bool:
-    """Return whether short paths of observed cells connect all rows that have scores.
+    """Return whether all rows with scores are connected by short paths through columns that they share.
 
-    Each step leads from one row to another row that has a score in the same column. If the result is False, longer
-    paths may still connect the rows.
+    A step goes from a row to any row with a score in the same column. If the result is False, longer paths may still connect the
+    rows.
 
     n_hops : maximum number of steps from the row with which the search starts
     """
     weights = equations.weights
     has_score: Bools = equations.row_weight > 0
 
-    # Reached rows and columns are marked by 1.0, others by 0.0. A product with the weights is positive for each column, or row,
-    # that has a score in a marked row, or column.
+    # Reached rows and columns are marked by 1.0. A product with the weights is positive for each neighbor of a marked one.
     row_mark = np.zeros(len(has_score))
     row_mark[has_score.argmax()] = 1.0
     for _ in range(n_hops):

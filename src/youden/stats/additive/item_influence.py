@@ -100,7 +100,9 @@ def covariance_by_item(cells: CellIndex, weight: Floats, residual: Floats, *, co
 def iter_cell_influence(
     cells: CellIndex, weight: Floats, residual: Floats, *, component: Ids
 ) -> Iterator[CellInfluence]:
-    """Yield the influence of all items on each group of linked agents.
+    """Yield the influence of each item on the abilities of each group of linked agents.
+
+    Agents are linked if they have cells on the same item, directly or through other agents.
 
     Parameters
     ----------
@@ -114,10 +116,9 @@ def iter_cell_influence(
     Yields
     ------
     CellInfluence
-        One result per component, for the largest group of its agents that stays linked if any single cell is removed. The
-        result has the positions of these agents, int array (n_linked,). It also has two float arrays (n_linked, n_items): the
-        influence of each item on their abilities, and its share in their weights. A component is skipped if it has no such
-        group of two agents.
+        One result per component, for the largest group of its agents that stays linked if any single cell is removed. It has the
+        positions of these agents, int array (n_linked,), and two float arrays (n_linked, n_items): the influence of each item on
+        their abilities, and its share in their weights. A component without such a group is skipped.
     """
     for group in _iter_linked_groups(cells, weight, residual, component=component):
         chunks = list(group.iter_chunks())
@@ -214,8 +215,8 @@ def _iter_influence(
 ) -> Iterator[tuple[Floats, Floats]]:
     """Yield the influence of the items of each chunk on the abilities of a group of agents.
 
-    The influence of an item is the change of each ability that the residuals of the item's cells cause. The residuals also
-    change the fitted difficulty of the item, which absorbs their mean.
+    The influence of an item on an ability is the part of the ability's error that the item causes. It is computed from the
+    residuals of the item's cells. The fitted difficulty of the item absorbs the mean of these residuals.
 
     adjusted_residual : float array (n_cells,), residual × weight × correction of each cell
     share_of_item, share_of_agent : float arrays (n_cells,), weight of each cell divided by the total of its item, or its agent
@@ -260,16 +261,16 @@ class _CellCorrections(NamedTuple):
 
 
 def _compute_cell_corrections(index: CellIndex, weight: Floats, leverage: Floats, is_free: Bools) -> _CellCorrections:
-    """Compute a correction factor for the residual of each cell: residuals are too small, because cells influence the fit.
+    """Compute a correction factor for the residual of each cell, because a fit to the cells makes residuals too small.
 
-    The factor is the root of (1 − share in the item)·(1 − share in the agent)/(1 − leverage). A share is the weight of the cell
-    divided by the total weight of the free cells of its item or agent. A free cell has a leverage below 1. Other cells are fitted
-    exactly, whatever their score: their factor and their shares are 0.
+    The factor is √((1 − share in the item)·(1 − share in the agent)/(1 − leverage)). A share is the weight of the cell divided
+    by the total weight of its item or agent. Only free cells count, those with a leverage below 1. Other cells are always fitted
+    exactly, and get the factor 0.
 
     weight, leverage : float arrays (n_cells,), weight and leverage of each cell
     is_free : bool array (n_cells,), cells that are free
 
-    Returns the factors, and the weight of each agent and the shares from which they were computed.
+    Returns the factors, the total weight of each agent, and the share of each cell in the weight of its agent.
     """
     free_weight = np.where(is_free, weight, 0.0)
     agent_weight = np.bincount(index.agent, free_weight, index.n_agents).astype(np.float64)
@@ -277,22 +278,22 @@ def _compute_cell_corrections(index: CellIndex, weight: Floats, leverage: Floats
     share_of_agent = _divide_or_0(free_weight, agent_weight[index.agent])
     share_of_item = _divide_or_0(free_weight, item_weight[index.item])
 
-    # Dividing a squared residual by 1 − leverage would correct each cell alone. In a dense matrix the numerator equals
-    # 1 − leverage, so that the factor is 1: the residuals of an item are later summed before they are squared.
+    # Residuals of an item are summed before they are squared, so the usual factor 1/(1 − leverage) is too large. In a dense
+    # matrix, the numerator equals 1 − leverage, and the factor is 1.
     numerator = np.maximum((1 - share_of_item) * (1 - share_of_agent), 0)
     squared_factor = np.divide(numerator, 1 - leverage, out=np.zeros(len(index)), where=is_free)
     return _CellCorrections(agent_weight, share_of_agent, residual_factor=np.sqrt(squared_factor))
 
 
 def _invert_agent_normal_matrix(index: CellIndex, weight: Floats, share_of_item: Floats, *, component: Ids) -> Floats:
-    """Invert the normal matrix of the agent effects, the equations of the fit after the item effects were eliminated.
+    """Invert the normal matrix of the agent effects, from which the item effects were eliminated.
 
-    The equations determine only differences of linked agents, so that the matrix is singular. A constant is therefore added to
-    the entries of all pairs of agents of one component. It does not change the differences.
+    The fit determines only differences between agents, so the matrix is singular. A constant is therefore added to the entries
+    of all pairs of agents of the same component. It does not change the differences.
 
     weight : float array (n_cells,), weight of each cell
     share_of_item : float array (n_cells,), weight of each cell divided by the total weight of its item
-    component : int array (n_agents,), component of each agent
+    component : int array (n_agents,), component of each agent: the same number for agents that common items connect
 
     Returns a float array (n_agents, n_agents).
     """
@@ -357,8 +358,8 @@ def _divide_or_0(part: Floats, total: Floats) -> Floats:
 def _find_largest_linked_groups(free_cells: CellIndex, component: Ids) -> list[Bools]:
     """Find, in each component, the largest group of agents that stay linked if any single cell is removed.
 
-    Two agents with cells on the same item are linked. A free cell has a leverage below 1: if it is removed, other cells still
-    link its agent and its item. A group consists of two or more agents of one component that free cells alone link.
+    Two agents with cells on the same item are linked. A cell is free if its agent and its item stay linked without it. A group
+    has two or more agents that are linked by free cells alone.
 
     free_cells : agents and items of the free cells
     component : int array (n_agents,), component of each agent, by the links of all cells

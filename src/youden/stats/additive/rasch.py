@@ -223,8 +223,8 @@ class _Cells:
 def _fit_linearized_scores(cells: _Cells, link: Link, eta: Floats) -> Solution:
     """Fit the model to linearized scores by weighted least squares: one step of Fisher scoring.
 
-    A linearized score is a score on the scale of the link: the prediction on this scale, plus the residual divided by the slope
-    of the inverse link. Its weight is the inverse of its variance.
+    A linearized score is a score on the scale of the link function: prediction + residual / slope of the inverse link. Its
+    weight is 1/variance.
 
     cells : observed cells with their scores
     link : link function, which transforms scores to the scale of the effects

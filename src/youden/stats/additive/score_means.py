@@ -169,8 +169,8 @@ def estimate_score_means(score: Floats, *, level: float = 0.95) -> ScoreMeans:
 def _compute_influence_on_means(influence: Floats, has_score: Bools, *, average_score: Floats) -> Floats:
     """Compute the influence of each item on the mean score of each model.
 
-    A mean score is the mean of all models, the centre, plus the model's distance from the centre. The influence of an item on the
-    mean score is the sum of its influences on both.
+    A mean score is the mean over all models, the center, plus the model's distance from the center. An item influences both, and
+    the two influences are added.
 
     influence : float array (n_agents, n_items), influence on the distances from the centre
     has_score : bool array (n_agents, n_items), cells with a score
@@ -181,7 +181,7 @@ def _compute_influence_on_means(influence: Floats, has_score: Bools, *, average_
     n_agents, n_items = influence.shape
     influence_on_centre = (average_score - average_score.mean()) / n_items
 
-    # With missing cells, some models have a larger share of the scores than others. Their distances then change the centre.
+    # with missing cells, models with more scores than others have a larger influence on the center
     share_of_scores = has_score / has_score.sum(axis=0)  # of each model among the scores of an item
     excess_share = share_of_scores.mean(axis=1) - 1 / n_agents  # 0 in a complete table
     return np.asarray(influence + influence_on_centre - excess_share @ influence)
@@ -190,9 +190,9 @@ def _compute_influence_on_means(influence: Floats, has_score: Bools, *, average_
 def _compute_df_of_means(influence: Floats, has_score: Bools) -> Floats:
     """Compute the degrees of freedom of the variances of mean scores by Satterthwaite's formula, float array (n_agents,).
 
-    The variance of a mean score is the sum of the squared influences of all items. Items on which the model has a score have
-    larger influences than other items. The n items with a score make up the share a of the sum, and the n' other items the share
-    1 − a. The degrees of freedom are then 1/(a²/n + (1 − a)²/n') − 1.
+    The variance of a mean score is the sum of the squared influences of all items. A model has scores on n items, which
+    contribute the share a of this sum. The n' other items contribute 1 − a. The degrees of freedom are 1/(a²/n + (1 − a)²/n') −
+    1.
 
     influence : float array (n_agents, n_items), influence of each item on each mean score
     has_score : bool array (n_agents, n_items), cells with a score
@@ -231,8 +231,8 @@ def _compare_models(
 ) -> tuple[Differences, Bools]:
     """Compute the differences between the mean scores of all pairs of models, with confidence intervals.
 
-    If the scores of two models have the same difference on all common items, the observed variance of this constant difference
-    is 0. The half-width of its interval is then computed by `_compute_constant_half_width` instead.
+    If two models differ by the same amount on all common items, the observed variance of the difference is 0. The interval is
+    then computed by `_compute_constant_half_width`.
 
     residual : float array (n_agents, n_items), residuals of the fit, NaN for missing cells
     mean : float array (n_agents,), mean scores of the models
@@ -353,7 +353,7 @@ def _compute_wilson_bounds(
 
     Returns the lower and upper bounds, float arrays (n_agents,), NaN if the variance is NaN.
     """
-    # the formula has the normal quantile z instead of Student's t; their ratio reduces the size if the variance is uncertain
+    # Wilson's formula uses the normal quantile z; the ratio to Student's t allows for the uncertain variance
     probability = (1 + level) / 2
     z = float(ndtri(probability))
     t = np.asarray(stdtrit(np.maximum(df, 1), probability), dtype=np.float64)
@@ -372,8 +372,9 @@ def _compute_wilson_bounds(
 def _compute_effective_sizes(mean: Floats, variance: Floats, n_scores: Ids, *, quantile_ratio: Floats) -> Floats:
     """Compute the effective sample size of each mean score: the number of 0-or-1 values whose mean has the same variance.
 
-    The variance of few scores may be too small by chance. A size above the number of scores is therefore multiplied by the
-    squared quantile ratio, but only down to the number of scores. A smaller size is returned unchanged.
+    With few scores, the variance may be too small by chance, and the size too large. A size above the number of scores is
+    therefore multiplied by the squared quantile ratio. The result is at least the number of scores. A size below the number of
+    scores is returned unchanged.
 
     mean, variance : float arrays (n_agents,), mean scores and their sampling variances
     n_scores : int array (n_agents,), number of scores of each model, which is the result for a variance of 0

@@ -199,10 +199,11 @@ def solve_cells(cells: Cells, *, ridge: float = 1e-6, constraint: Constraint = "
 
 
 def _fit_under_constraint(constraint: Constraint, cells: Cells, equations: Equations) -> Fit:
-    """Fit the effects of agents and items under a constraint on the predictions, ability − difficulty.
+    """Fit the effects of agents and items by the method that belongs to a constraint on the predictions, ability − difficulty.
 
-    "box" limits all predictions to [−1, 1]. "censored" does not penalize predictions above a score of 1 or below a score of −1;
-    if no score is ±1, it is the same as "none". "none" and "clip" do not constrain the predictions.
+    - "box" limits all predictions to [−1, 1].
+    - "censored" does not penalize a prediction above a score of 1, or below a score of −1.
+    - "none" and "clip" do not constrain the predictions.
     """
     if constraint == "box":
         return fit_box(equations)
@@ -234,9 +235,9 @@ def _label_components(cells: Cells, equations: Equations, *, is_complete: bool) 
 
 
 def _select_heavy_cells(cells: Cells, *, ridge: float) -> Cells:
-    """Select the cells that connect agents: those whose weight is not negligible compared with the ridge penalty.
+    """Select the heavy cells: those whose weight is not negligible compared with the ridge penalty.
 
-    A cell of negligible weight hardly changes the fit. The other cells are called heavy.
+    Only heavy cells are counted as connections between agents, because other cells hardly change the fit.
 
     cells : observed cells; without weights, all cells are heavy
     ridge : ridge penalty of the fit

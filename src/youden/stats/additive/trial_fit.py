@@ -165,9 +165,9 @@ class _TrialSums:
 
 
 def _sum_all_trials(chunks: Iterable[PairChunk], n_agents: int) -> _TrialSums:
-    """Sum over all trials to get the normal equations of the agents' effects, and each agent's weights and number of items.
+    """Sum over all trials: the normal equations of the agent effects, and each agent's weights and number of items.
 
-    An effect group is a set of trials with a common effect: all trials of an item, or of a block of the plan.
+    An effect group is a set of trials that share one effect in the model: the trials of an item, or of a block of the plan.
 
     chunks : trials in chunks of items; all trials on an item, and all trials of an effect group, must be in one chunk
     """
@@ -196,9 +196,9 @@ def _sum_all_trials(chunks: Iterable[PairChunk], n_agents: int) -> _TrialSums:
 def _add_to_normal_equations(sums: _TrialSums, chunk: PairChunk, agent_weight: Floats | csr_array) -> None:
     """Add the trials of a chunk to the normal equations of the agent effects in `sums`, in place.
 
-    An answer is modelled as the sum of the effects of its two agents and of its group, an item or a block. By least squares, the
-    effect of a group is its mean answer minus its mean sum of agent effects. The group effects are replaced by these expressions,
-    so that only the agent effects are unknown.
+    An answer is modeled as the sum of the effects of its two agents and of its effect group, an item or a block. The
+    least-squares effect of a group is its mean answer minus the mean of the agent effects in its trials. With these values for
+    the group effects, only the agent effects are unknown.
 
     chunk : trials, with their agents (`first`, `second`), answers (`value`), weights and effect groups
     agent_weight : array or sparse array (n_agents, n_groups), total weight of each agent's trials in each effect group
@@ -236,8 +236,8 @@ def _iter_influence(
 ) -> Iterator[InfluenceChunk]:
     """Yield, for each chunk of trials, the influence of its items on the abilities of all agents.
 
-    An item influences abilities by the residuals of its trials. The direct influence is the part through an agent's own trials,
-    with the abilities of its partners held fixed.
+    The influence of an item on an ability is the part of the ability's error that its trials cause. The direct influence
+    contains only the agent's own trials, with the abilities of its partners held fixed.
 
     chunks : function that returns an iterator over all answers
     effect : float array (n_agents,), fitted effects of the agents
@@ -277,9 +277,11 @@ def _compute_leverages(
 ) -> Floats:
     """Compute the leverage of each trial, the change of its fitted value per unit change of its answer: float (n_trials,).
 
-    The leverage is the weight of the trial times the variance of its fitted value, if an answer of weight w has the variance 1/w.
-    The fitted value is ȳ + s − s̄. Here s is the sum of the effects of both agents. ȳ and s̄ are the means of the answers and of s
-    in the effect group, the trials of one item or block. The variance is var(ȳ) + var(s) − 2·cov(s, s̄) + var(s̄).
+    An answer of weight w is taken to have the variance 1/w. The leverage is then w times the variance of the fitted value:
+
+    - The fitted value is ȳ + s − s̄, where s is the sum of the effects of both agents.
+    - ȳ and s̄ are the means of the answers and of s over the effect group, the trials of one item or block.
+    - The variance is var(ȳ) + var(s) − 2·cov(s, s̄) + var(s̄).
 
     chunk : trials, with their agents (`first`, `second`), weights and effect groups
     agent_weight : array or sparse array (n_agents, n_groups), total weight of each agent's trials in each effect group
@@ -326,8 +328,8 @@ class _ResidualComponents:
     def add(self, chunk: PairChunk, residual: Floats, is_free: Bools, n_agents: int) -> None:
         """Add the residuals and the false-positive rates of the trials of a chunk to the sums, in place.
 
-        For each agent, the squared residuals are summed, and the products of two residuals on one item. Over all trials, the
-        weights, the weighted rates and the weighted squared rates are summed.
+        The sums of each agent are those of its squared residuals, and of the products of two of its residuals on one item. The
+        sums over all trials are those of the weights, the weighted rates and the weighted squared rates.
 
         chunk : trials, with their agents, items, weights and rates
         residual : float array (n_trials,), residuals of the trials of `chunk`
@@ -355,17 +357,19 @@ class _ResidualComponents:
     def finite_correction(self, sums: _TrialSums, total_weight: Floats, *, n_all: int, n_items: int) -> Floats:
         """Compute the finite population correction of each agent, by which its variance is multiplied.
 
-        The correction turns a variance for items like these into a variance for exactly these items.
+        With the correction, a variance is valid for exactly these items. Without it, the items count as a sample of similar
+        items.
 
         sums : sums over all trials
         total_weight : float array (n_agents,), total weight of each agent's trials, above 0
         n_all : number of answers that an agent has if every ordered pair is compared on every item
         n_items : number of items that the plan may use
 
-        Returns a float array (n_agents,) with values from 0 to 1. A correction is near 0 if every pair is compared on every item,
-        unless false-positive rates were estimated by pair. Without residual variance, it follows from the numbers of trials.
+        Returns a float array (n_agents,) with values from 0 to 1. A correction is near 0 if every pair is compared on every
+        item. It is larger if false-positive rates were estimated by pair. If all residuals are 0, it is computed from the
+        numbers of trials.
         """
-        # variance of a residual, for each agent; that of all agents for an agent without residuals
+        # variance of the residuals of each agent; for an agent without residuals, the variance over all agents
         mean_variance = self._squares.sum() / max(self._n.sum(), 1)
         all_means = np.full(len(total_weight), mean_variance)
         variance = np.divide(self._squares, self._n, out=all_means, where=self._n > 0)
@@ -374,7 +378,7 @@ class _ResidualComponents:
         # covariance of two residuals of an agent on one item
         item_covariance = shrink_component(self._products, self._n_products, relative_variance)
 
-        # remaining variance of a single trial; a residual also contains the item covariance of the partner, about the mean one
+        # variance of a trial without the item effects of the agent and of its partner, which is about average
         mean_covariance = max(self._products.sum() / max(self._n_products.sum(), 1), 0.0)
         trial_variance = np.maximum(variance - item_covariance - mean_covariance, 0)
 
@@ -383,7 +387,8 @@ class _ResidualComponents:
         rate_variance = max(rate_squares / weight - (rate_sum / weight) ** 2, 0.0)
         pair_rate_variance = np.minimum(rate_variance, trial_variance)
 
-        # Σ_j p_ij² and 1/n_i, and each minus its value if all pairs are compared
+        # factors of the item covariance and of the trial variance, and what remains of them after subtracting a complete
+        # design's
         item_factor = sums.squared_item_weight / total_weight**2
         trial_factor = sums.squared_weight / total_weight**2
         remaining_item_factor = np.maximum(item_factor - 1 / n_items, 0)

@@ -326,11 +326,13 @@ class _InfluenceSums(NamedTuple):
 
 
 def _sum_influence(chunks: Iterable[tuple[Floats, Floats]], in_mean: Bools, n_effective: Floats) -> _InfluenceSums:
-    """Sum products, squares and fourth powers of the influence of clusters on agents, over all clusters.
+    """Sum products, squares and fourth powers of the influence of clusters on agents' estimates, over all clusters.
 
-    The influence U_ij of cluster j on agent i is first replaced by g_ij = (U_ij − Ū_j)/√(1 − p_ij). The divisor is the correction
-    of the HC2 estimator: the residuals of a cluster are too small if it has a large share p_ij of the agent's trials. The effect
-    d_ij is g_ij times the effective number of the agent's clusters.
+    The sums contain two values for each agent i and cluster j:
+
+    - The corrected influence g_ij = (U_ij − Ū_j)/√(1 − p_ij). U_ij is the influence, and p_ij the cluster's share of the agent's
+      trials. The divisor is that of the HC2 estimator: a cluster with a large share has residuals that are too small.
+    - The effect d_ij, which is g_ij times the effective number of the agent's clusters.
 
     chunks : influence U and share p, float arrays (n_agents, n_clusters_of_chunk)
     in_mean : bool array (n_agents,), agents over which the mean influence Ū of a cluster is taken
@@ -395,9 +397,11 @@ def _estimate_unseen_square(
 ) -> Floats:
     """Estimate the squared effect that an unobserved cluster may have, from sums over the observed clusters.
 
-    The estimate is q²·max(floor, 1 − 3r/n). Here q² is the mean squared effect, and r the effective number of clusters that have
-    an effect. If few of the n clusters have an effect, clusters with other effects were probably missed, and the estimate is
-    large. If the effects are normally distributed, r is n/3, so that the factor is `floor`.
+    The estimate is q²·max(floor, 1 − 3r/n):
+
+    - q² is the mean squared effect.
+    - r is the effective number of clusters that have an effect. If r is small, the sample has probably missed other such
+      clusters, and the estimate is large. Normally distributed effects have r = n/3, for which the factor is `floor`.
 
     squares, fourth_powers : float arrays (n_agents,), sums of d² and d⁴ over the effects d of each agent's clusters
     n_clusters : array (n_agents,), number n of clusters of each agent
@@ -432,8 +436,8 @@ def shrink_component(
     Returns
     -------
     float array (n_agents,)
-        Components, at least 0: the mean of the agent's corrected products and of 100 prior products. Each prior product is the
-        average component of all agents times the agent's relative variance. Without any product, the average component is
+        Components, at least 0. Each is the mean of the agent's corrected products and of 100 added products. An added product is
+        the average component of all agents times the agent's relative variance. Without any product, the average is
         `correction`, or 0 if that is negative.
     """
     mean_product = float(product_sum.sum() / max(n_products.sum(), 1))
@@ -446,7 +450,7 @@ def shrink_component(
 
 
 def _scale_rows_and_columns(matrix: Floats, factor: Floats) -> Floats:
-    """Multiply entry (i, k) of a matrix by √(factor_i·factor_k), so that variances are multiplied by `factor`.
+    """Multiply entry (i, k) of a covariance matrix by √(factor_i·factor_k), so that variances are multiplied by `factor`.
 
     `matrix` is a float array (n_agents, n_agents), `factor` (n_agents,). Raises StatisticsError [covariance-shape] otherwise.
     """

@@ -280,8 +280,8 @@ def compute_residuals(first: Ids, second: Ids, group: Ids, answer: Floats, *, ab
 
     Notes
     -----
-    The effect of agent i is (K − 1)/(K − 2)·(θ_i − θ̄), because its ability θ_i is a mean over the K − 1 other agents
-    that have an estimate. For K = 2, the factor is 1.
+    The effect of agent i is (K − 1)/(K − 2)·(θ_i − θ̄) with its ability θ_i and K agents that have an ability. For K = 2, the
+    factor is 1.
     """
     K = int((~np.isnan(ability)).sum())
     factor = (K - 1) / max(K - 2, 1)
@@ -320,9 +320,8 @@ def fit_pair_effects(weight: Floats, total: Floats) -> Floats:
     >>> fit_pair_effects(np.ones((3, 3)) - np.eye(3), np.array([0.5, 0.7, 0.8])).round(6)
     array([0. , 0.2, 0.3])
     """
-    # Several solutions exist, for example, if agents form two groups and only pairs across the groups were compared: adding a
-    # constant to the effects of one group and subtracting it from those of the other changes no prediction. A small ridge
-    # selects the solution of the smallest norm.
+    # Several solutions exist, for example, if two groups of agents were compared only with each other: the effects of one group
+    # may then be increased by a constant, and those of the other reduced by it. A small ridge selects the smallest solution.
     normal_matrix = weight + np.diag(weight.sum(axis=1))
     largest_diagonal = float(np.diag(normal_matrix).max(initial=0.0))
     ridge = _RIDGE * max(largest_diagonal, 1.0)

@@ -78,7 +78,9 @@ class SampledCurl:
         return cls(np.abs((ij - kj) - (im - km)))
 
     def quantiles(self, q: Sequence[float]) -> Estimates:
-        """Estimate quantiles of the curl over all rectangles.
+        """Estimate quantiles of the curl, the deviation of a rectangle's four scores from additivity.
+
+        A rectangle consists of two agents and two items.
 
         Parameters
         ----------
@@ -92,9 +94,9 @@ class SampledCurl:
 
         Notes
         -----
-        The share of rectangles whose curl is at most the estimated quantile has a standard error e (see `ecdf`). The standard
-        error of the quantile is half the difference between the quantiles of the probabilities q + e and q − e. It is 0 if these
-        quantiles are equal, for example because scores have few different values.
+        The estimated probability of a curl up to the quantile has a standard error e (see `ecdf`). The standard error of the
+        quantile is half the difference between the quantiles of q + e and q − e. It is 0 if both are equal, as for scores with
+        few distinct values.
 
         References
         ----------
@@ -242,9 +244,8 @@ class LinkCurls(NamedTuple):
         Returns
         -------
         tuple of CurlCurve
-            One curve per link. It has the name of the link, the values of the curl, and the share of rectangles with at most
-            each value. It also has the standard errors of the shares, which are 0 if all rectangles were used instead of a
-            sample, and the standard deviation of the transformed scores.
+            One curve per link: its name, the values of the curl, and the share of rectangles with at most each value. The
+            standard errors of the shares are 0 if all rectangles were used instead of a sample.
         """
         curves = []
         for name, measurement in self.measurement_by_link.items():
@@ -358,14 +359,15 @@ def _compute_additive_residuals(index: CellIndex, value: Floats) -> Floats:
 def _summarize_link(measurement: _LinkMeasurement, index: CellIndex) -> LinkFacts:
     """Summarize how additive the scores are after their transformation by one link function.
 
-    Additive scores are ability − difficulty. The curl of a rectangle (two agents i, k and two items j, m) measures the deviation
-    from this: it is |s_ij − s_kj − s_im + s_km|, with the transformed scores s. R² is that of the additive least-squares fit.
+    Scores are additive if each is ability − difficulty. The curl |s_ij − s_kj − s_im + s_km| measures the deviation from this
+    for two agents i, k and two items j, m, a rectangle. Here s are the transformed scores. R² is that of the additive
+    least-squares fit.
 
     measurement : transformed scores, with their curl and standard deviation
     index : cells of the scores
 
-    Returns the median and the 95th percentile of the curl, raw and divided by the standard deviation of the scores; their
-    standard errors, if rectangles were sampled; and R².
+    Returns the median and the 95th percentile of the curl, raw and divided by the standard deviation of the scores. Also returns
+    R² and, if rectangles were sampled, the standard errors of the quantiles.
     """
     quantiles = measurement.curl.quantiles((0.5, 0.95))
     median, p95 = quantiles.value.tolist()
@@ -374,7 +376,7 @@ def _summarize_link(measurement: _LinkMeasurement, index: CellIndex) -> LinkFact
     if is_sampled:
         median_error, p95_error = quantiles.std_error.tolist()
 
-    # scores that do not vary have neither a scale nor an R²
+    # constant scores have no scale and no R²
     sd = measurement.sd
     median_scaled = p95_scaled = r2 = None
     if sd > 0:

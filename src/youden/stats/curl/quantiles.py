@@ -96,7 +96,7 @@ class _SortedDifferences:
         return self._make_bound(distance).n_within
 
     def _make_bound(self, distance: int) -> _Bound:
-        """Make a bound, and count the distances between two differences of a pair of rows that do not exceed it.
+        """Make a bound on a distance, and count the distances within it: those between two score differences of a pair of rows.
 
         For example, of the differences 0, 2 and 5, the bound 3 includes two distances: from 0 to 2, and from 2 to 5.
 
@@ -105,27 +105,27 @@ class _SortedDifferences:
         largest_within = self.sorted_differences + distance
         first_index_beyond = self.sorted_differences.searchsorted(largest_within, side="right")
 
-        # The differences within the bound of difference i have the indices i + 1 to first_index_beyond[i] − 1. Their number is
-        # first_index_beyond[i] − (i + 1), and Σ (i + 1) over n differences is n(n + 1)/2.
+        # Difference i has first_index_beyond[i] − (i + 1) later differences within the bound. The sum of i + 1 over n
+        # differences is n(n + 1)/2.
         n = len(first_index_beyond)
         n_within = int(first_index_beyond.sum()) - n * (n + 1) // 2
         return _Bound(distance, n_within, first_index_beyond)
 
     def _list_distances_between(self, low: _Bound, high: _Bound, *, step: int) -> Positions:
-        """List the distances above the bound `low` and up to the bound `high`, or only every `step`-th of them.
+        """List every `step`-th of the distances above the bound `low` and up to the bound `high`.
 
-        A distance is a later minus an earlier difference of the same pair of rows. For example, the differences 0, 2 and 5 have
-        the distances 2 and 5 from the difference 0, and 3 from the difference 2. The distances between the bounds are numbered
-        in this order, from 0. Those with the numbers step // 2, step // 2 + step, and so on are listed.
+        A distance is a later minus an earlier score difference of the same pair of rows. For example, the differences 0, 2 and 5
+        have the distances 2, 5 and 3, in this order: first those from 0, then those from 2. The list begins with the distance
+        number step // 2, counted from 0.
 
         Returns an int64 array (n_listed,), in steps of the grid, not sorted.
         """
-        # for each earlier difference: how many of its distances are between the bounds, and the number of the first of them
+        # for each earlier difference: the number of its distances between the bounds, and the position of the first of them
         n_by_earlier = high.first_index_beyond - low.first_index_beyond
         first_number = np.cumsum(n_by_earlier)
         first_number -= n_by_earlier
 
-        # for each listed distance: the earlier difference, and the later one; later differences between the bounds are adjacent
+        # for each listed distance: the positions of the earlier and of the later difference
         listed_number = np.arange(step // 2, n_by_earlier.sum(), step)
         earlier_index = first_number.searchsorted(listed_number, side="right") - 1
         number_of_earlier = listed_number - first_number[earlier_index]
@@ -134,7 +134,7 @@ class _SortedDifferences:
         return distances
 
     def find_order_statistic(self, rank: int) -> float:
-        """Find the `rank`-th smallest distance between two differences of a pair of rows; rank 1 is the smallest.
+        """Find the `rank`-th smallest distance between two score differences of a pair of rows; rank 1 is the smallest.
 
         A lower and an upper bound of the distance are narrowed until few distances are left between them. These distances are
         listed, and the one with the given rank is selected.
@@ -147,7 +147,7 @@ class _SortedDifferences:
         while high.distance - low.distance > 1 and high.n_within - low.n_within > _MAX_LISTED:
             low, high = self._narrow_bounds(low, high, rank=rank)
 
-        # only one whole number of steps is above `low` and at most `high`
+        # distances are whole numbers, so only `high` is left
         if high.distance - low.distance == 1:
             return high.distance * self.step_size
 
@@ -159,9 +159,9 @@ class _SortedDifferences:
     def _narrow_bounds(self, low: _Bound, high: _Bound, *, rank: int) -> tuple[_Bound, _Bound]:
         """Narrow two bounds that enclose the `rank`-th smallest distance.
 
-        Three distances are tried: two estimated bounds, and the midpoint of the old bounds. If fewer than `rank` distances are at
-        most as large as the tried one, it becomes the new lower bound; otherwise, it becomes the new upper bound. The search
-        stops early if at most `_MAX_LISTED` distances are left between the bounds.
+        Three values are tried: two estimated bounds, and the midpoint of the old bounds. A value becomes the new lower bound if
+        fewer than `rank` distances are within it, and the new upper bound otherwise. The search stops early if at most
+        `_MAX_LISTED` distances are left between the bounds.
 
         Returns the new lower and the new upper bound.
         """
@@ -300,8 +300,8 @@ def curl_ecdf(matrix: Floats, x: ArrayLike) -> Floats:
 def _check_and_sort_differences(matrix: Floats) -> _SortedDifferences:
     """Check a matrix of scores, and sort the score differences of each pair of rows.
 
-    A difference is the score of one row minus the score of the other row in the same column. The distance between the differences
-    in two columns is the curl of the rectangle of these rows and columns.
+    A difference is the score of one row minus the score of the other row, in the same column. Two rows and two columns are a
+    rectangle. Its curl is the distance between the differences in both columns.
 
     matrix : float array (n_agents, n_items), NaN for unobserved cells; the shorter side becomes the rows
 
@@ -325,8 +325,8 @@ def _check_and_sort_differences(matrix: Floats) -> _SortedDifferences:
 def _sort_differences(scores: Floats) -> _SortedDifferences:
     """Compute the score differences of all pairs of rows of a matrix, sort them by pair, and round them to a grid.
 
-    All differences are put into one ascending array, one pair of rows after the other. A single search in this array then finds,
-    for every difference, the later differences of the same pair within a given distance.
+    All differences are put into one ascending array, one pair of rows after the other. One search in this array then serves all
+    pairs: for every difference, it finds the later ones of the same pair within a given distance.
 
     scores : float array (n_rows, n_columns), NaN for unobserved cells
 
@@ -350,8 +350,8 @@ def _sort_differences(scores: Floats) -> _SortedDifferences:
         step_size = 1 / _GRID
     steps = np.rint(above_smallest / step_size).astype(np.int64)
 
-    # The differences of a pair are from 0 to _GRID steps, and so are their distances. The offsets keep different pairs more than
-    # _GRID steps from each other, so that a search for later differences of a pair finds none of the next pair.
+    # A distance within a pair is at most _GRID steps. The offsets put more than _GRID steps between two pairs, so that a search
+    # within a distance never reaches the next pair.
     offset_by_pair = np.arange(len(n_by_pair)) * (2 * _GRID + 1)
     end_by_pair = np.cumsum(n_by_pair)
     return _SortedDifferences(

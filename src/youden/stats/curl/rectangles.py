@@ -173,8 +173,8 @@ def _select_shared_columns_in_chunks(
 ) -> Positions:
     """Find the two columns of each sampled rectangle from their ranks, in chunks of pairs of rows to save memory.
 
-    A rectangle consists of a pair of rows and of two of their shared columns, which were observed in both rows. The rank of a
-    column is its position among the shared columns, from left to right.
+    A rectangle has two rows and two columns that were observed in both rows, their shared columns. The rank of a column is its
+    position among the shared columns, from left to right.
 
     sampled_pairs : int64 array (n_pairs,), ascending positions in `row_pairs`, possibly repeated
     column_ranks : int64 array (2, n_pairs, n_per_pair), ranks from 0 of the first and of the second column of each rectangle
@@ -184,8 +184,7 @@ def _select_shared_columns_in_chunks(
     n_columns = row_pairs.rows.shape[1]
     n_pairs_per_chunk = max(1, _SAMPLED_CELLS_PER_CHUNK // n_columns)
 
-    # A chunk contains up to n_pairs_per_chunk distinct pairs with all their rectangles. `np.split` needs the index at which each
-    # chunk starts, except for the first chunk.
+    # a chunk contains up to n_pairs_per_chunk distinct pairs with all their rectangles
     _, first_sample_of_pair = np.unique(sampled_pairs, return_index=True)
     chunk_starts = first_sample_of_pair[n_pairs_per_chunk::n_pairs_per_chunk]
     pair_chunks = np.split(sampled_pairs, chunk_starts)
@@ -198,9 +197,9 @@ def _select_shared_columns_in_chunks(
 
 
 def _select_shared_columns(row_pairs: _RowPairs, sampled_pairs: Positions, column_ranks: Positions) -> Positions:
-    """Find columns by their ranks among the shared columns of a pair of rows, in which both rows were observed.
+    """Find columns by their ranks among the shared columns of a pair of rows.
 
-    For example, rank 0 is the leftmost shared column.
+    A column is shared if it was observed in both rows. Rank 0 is the leftmost shared column.
 
     sampled_pairs : int64 array (n_pairs,), ascending positions in `row_pairs`, possibly repeated
     column_ranks : int64 array (2, n_pairs, n_per_pair), ranks from 0 of the first and of the second column of each rectangle

@@ -165,10 +165,9 @@ def cell_correlation(a: Floats, b: Floats, *, level: float = 0.95) -> CellCorrel
     Returns
     -------
     CellCorrelation
-        Two correlations. `overall` is Spearman's ρ over all cells. For `within_items`, ρ is computed over the agents on each
-        item, and averaged over the items. Items with fewer than 3 agents or constant values are left out of the mean. A
-        correlation without data is NaN. Bounds are NaN for fewer than 3 items, for an overall ρ of ±1, and within items if
-        all items have the same ρ.
+        Two correlations with intervals: `overall` is Spearman's ρ over all cells, and `within_items` the mean of the ρ of single
+        items. Items with fewer than 3 agents, or with constant values, are left out of this mean. A correlation without data is
+        NaN. Bounds are NaN for fewer than 3 items, for an overall ρ of ±1, and within items if all have the same ρ.
 
     Raises
     ------

@@ -219,16 +219,16 @@ def parabola_r2(ability: Floats, has_label: Floats) -> float:
 
 
 def _make_adjusted_design(fixed: Floats, is_in_trial: Floats, answer: Floats) -> _AdjustedDesign:
-    """Remove the fixed part of a model from trials, and compute the matrices from which the effects of agents are estimated.
+    """Remove the fixed part of a model, such as the intercept, from the data of trials by regression.
 
-    The answers, and the columns that mark the agents of each trial, are regressed on the columns of the fixed part, such as the
-    intercept. The residuals of these regressions do not depend on the coefficients of the fixed part.
+    The answers and the agent columns are regressed on the fixed part. The effects of agents can then be estimated from the
+    residuals alone.
 
     fixed : float array (n_trials, n_columns), columns of the fixed part, which may be collinear
     is_in_trial : float array (n_trials, n_agents), 1 for the two agents of a trial
     answer : float array (n_trials,), answers to the trials
 
-    Returns the products of the residuals, summed over trials, and the degrees of freedom that remain.
+    Returns sums over trials of the products of residuals, and the remaining degrees of freedom.
     """
     # orthonormal basis of the fixed part; directions with smaller singular values are due to rounding
     left, singular_values, _ = np.linalg.svd(fixed, full_matrices=False)
@@ -247,21 +247,21 @@ def _make_adjusted_design(fixed: Floats, is_in_trial: Floats, answer: Floats) ->
 def _compute_label_statistics(
     design: _AdjustedDesign, ability: Floats, ability_variance: Floats, variance_ratio: float
 ) -> tuple[Floats, Floats, Floats]:
-    """Compute the statistics from which the effect of any label of agents on a judge's answers is estimated and tested.
+    """Compute the statistics of a score test for the effect of any label of agents on a judge's answers.
 
     A label, such as "has long responses", is an array f (n_agents,) with 1 for agents that have it and 0 for others. Its
-    estimated effect is f'score / f'information·f. The regression also contains a parabola in the abilities of the agents.
+    estimated effect is f'score / f'information·f. The effect is adjusted for a parabola in the abilities of the agents.
 
-    design : products of agent columns with each other and with answers, summed over trials, without the fixed part of the model
+    design : sums of products of agent columns and answers, from `_make_adjusted_design`
     ability, ability_variance : float arrays (n_agents,), standardized abilities and the variances of their errors
     variance_ratio : variance between agents divided by the variance of a trial
 
     Returns the score vector, float array (n_agents,), the information matrix, and the covariance matrix of the score
     vector, float arrays (n_agents, n_agents).
     """
-    # Random effects of agents give the answers the covariance I + ratio·ZZ', in units of the variance of a trial, with Z the
-    # agent columns. Generalized least squares, without the parabola, has the score (I + ratio·N)⁻¹v and the information
-    # N(I + ratio·N)⁻¹, with N = `agent_products` and v = `answer_products`. In the eigenbasis of N, both are simple products.
+    # Random effects of agents give the answers the covariance I + ratio·ZZ', with the agent columns Z. With N = `agent_products`
+    # and v = `answer_products`, generalized least squares has the score (I + ratio·N)⁻¹v and the information N(I + ratio·N)⁻¹.
+    # Both are simple products in the eigenbasis of N.
     eigenvalues, eigenvectors = np.linalg.eigh(design.agent_products)
     eigenvalues = np.maximum(eigenvalues, 0)
     denominator = 1 + variance_ratio * eigenvalues
@@ -280,25 +280,25 @@ def _compute_label_statistics(
 def _make_parabola_removal_matrix(ability: Floats, ability_variance: Floats, information: Floats) -> Floats:
     """Make the matrix that removes a parabola in the abilities from a score vector of agents.
 
-    The parabola is the best prediction of the score vector from the abilities and their squares. Errors of the abilities would
-    make it too flat. Their contribution to the moments of the abilities is therefore subtracted, except where it is larger than
-    the share `_MAX_ERROR_SHARE` of a moment.
+    The parabola predicts the score vector from the abilities and their squares by regression. Errors of the abilities would make
+    it too flat. The moments of the abilities are therefore corrected for these errors. A moment whose error share exceeds
+    `_MAX_ERROR_SHARE` is not corrected.
 
     ability, ability_variance : float arrays (n_agents,), abilities and the variances of their errors
     information : float array (n_agents, n_agents), information matrix of the score vector
 
     Returns a float array (n_agents, n_agents), by which a score vector is multiplied from the left.
     """
-    # With the information matrix M, the columns X (ability and squared ability) and the part E of X'MX that is due to errors,
-    # the result is I − MX(X'MX − E)⁻¹X'.
+    # The result is I − MX(X'MX − E)⁻¹X'. M is the information matrix, X has the columns ability and squared ability, and E is
+    # the part of X'MX that is due to errors.
     powers, error_moments = _estimate_first_two_powers(ability, ability_variance, weight=np.diag(information))
 
-    # linear combinations of ability and squared ability, as columns, for which X'MX becomes the identity matrix
+    # linear combinations of both columns for which X'MX is the identity matrix
     moments, axes = np.linalg.eigh(powers.T @ information @ powers)
     is_determined = moments > _TINY
     combinations = axes[:, is_determined] / np.sqrt(moments[is_determined])
 
-    # Rotate them so that E becomes diagonal, too. Its diagonal is the error share of each combination.
+    # rotate them so that E is diagonal, too; its diagonal has the error share of each combination
     error_share, rotation = np.linalg.eigh(combinations.T @ error_moments @ combinations)
     combinations = combinations @ rotation
     error_share = np.where(error_share > _MAX_ERROR_SHARE, 0.0, error_share.clip(0))
@@ -318,11 +318,10 @@ def _estimate_first_two_powers(x: Floats, x_variance: Floats, *, weight: Floats)
     x, x_variance : float arrays (n_agents,), observed values and the variances of their errors
     weight : float array (n_agents,), weights of the agents
 
-    Returns the estimates of the values and of the squares as columns, float array (n_agents, 2), and the weighted sums over
-    agents of the products of the errors of both estimates, float array (2, 2).
+    Returns the estimates of the values and of the squares as columns, float array (n_agents, 2). Also returns the products of
+    their errors, as weighted sums over agents, float array (2, 2).
     """
-    # Unbiased estimates of the powers 0 to 4 of the true value are Hermite polynomials of the observed x, with the recursion
-    # power_(m+1) = x·power_m − m·variance·power_(m−1).
+    # unbiased estimates of the powers 0 to 4 of the true value: power_(m+1) = x·power_m − m·variance·power_(m−1)
     powers = [np.ones_like(x), x]
     for exponent in (1, 2, 3):
         next_power = x * powers[exponent] - exponent * x_variance * powers[exponent - 1]
@@ -360,13 +359,12 @@ def _fit_variance_ratio(design: _AdjustedDesign) -> tuple[float, float]:
 
     The method is restricted maximum likelihood (REML) on a grid of ratios of both variances.
 
-    design : cross products of the agents' columns and the answers, without the fixed part of the model
+    design : sums of products of agent columns and answers, from `_make_adjusted_design`
 
     Returns the ratio, and the variance of a trial.
     """
-    # In the basis of the eigenvectors, the effects of agents are independent. With the ratio r, the eigenvalues λ and the
-    # products v of the answers with the eigenvectors, the restricted log-likelihood is −½(df·log S + Σ log(1 + rλ)), with
-    # S = squares − Σ r·v²/(1 + rλ). The variance of a trial is S/df.
+    # The restricted log-likelihood is −½(df·log S + Σ log(1 + rλ)), with S = squares − Σ r·v²/(1 + rλ). Here r is the ratio, λ
+    # are the eigenvalues, and v the products of the answers with the eigenvectors. The variance of a trial is S/df.
     eigenvalues, eigenvectors = np.linalg.eigh(design.agent_products)
     eigenvalues = np.maximum(eigenvalues, 0)
     products = eigenvectors.T @ design.answer_products

@@ -80,10 +80,13 @@ class ItemTotals:
 
         Notes
         -----
-        The residual of a trial is its answer minus the mean. U is the sum over items of the squared sum of their residuals, and R
-        the sum of all squared residuals. With the total weight N of the trials, G items, and m items per trial (1 for paired
-        trials, 2 for independent ones), the variance is max(U − (m − 1)·R, R)/N² · G/(G − 1). For m = 2, U contains each squared
-        residual twice, once for either item, so that R is subtracted (dyadic cluster-robust variance).
+        The variance is max(U − (m − 1)·R, R)/N² · G/(G − 1):
+
+        - A residual is an answer minus the mean. R is the sum of all squared residuals.
+        - U is a sum over items: the residuals of each item are summed, and the sum is squared.
+        - m is the number of items per trial: 1 for paired trials, 2 for independent ones. For m = 2, U contains each squared
+          residual twice, so R is subtracted (dyadic cluster-robust variance).
+        - N is the total weight of the trials, and G the number of items.
 
         References
         ----------

@@ -168,11 +168,11 @@ class JudgeShift:
         return math.hypot(unseen_members, unseen_others)
 
     def _bound_unseen_shift(self, is_in_group: Bools, level: float) -> float:
-        """Compute an upper bound of the shift of a group of agents that its trials may have missed.
+        """Compute an upper bound on a difference between judges that the trials of a group of agents may have missed.
 
-        A shift can be missed if the judges differ only in rare trials, of which the group's n trials contain none. If this has a
-        probability of alpha = (1 − level)/2, the share of such trials is 1 − alpha^(1/n). The bound is this share, times the
-        typical difference of the judges' answers in such a trial.
+        Two judges may differ only in rare trials, and the group's n trials may contain none of them. This has the probability
+        alpha = (1 − level)/2 if the share of such trials is 1 − alpha^(1/n). The bound is this share, times the typical
+        difference of the judges' answers in such a trial.
 
         is_in_group : bool array (n_compared,)
         level : confidence level
@@ -201,9 +201,9 @@ def _compute_reliability(effect: Floats, sampling_variance: Floats) -> float:
 def _fit_effects(
     first: Ids, second: Ids, answer: Floats, n_agents: int, *, covariate: Floats | None = None
 ) -> tuple[Floats, Floats]:
-    """Fit answers to trials by the sum of the effects of both agents and, optionally, a covariate times a coefficient β.
+    """Fit the effects of agents to answers by least squares: answer ≈ sum of both agents' effects + β·covariate.
 
-    The fit is the least-squares solution of minimum norm.
+    The covariate is optional. If several solutions exist, the one of minimum norm is returned.
 
     first, second : int arrays (n_trials,), agents of each trial
     answer, covariate : float arrays (n_trials,)

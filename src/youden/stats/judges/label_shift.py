@@ -173,9 +173,11 @@ def _invert_permutation_test(
 ) -> tuple[float, float, float]:
     """Compute the confidence bounds of an effect c, and the p-value of c = 0, by inverting a permutation test.
 
-    The test excludes a value of c if few permutations of the labels are extreme, that is, have a test statistic at least as large
-    as that of the observed labels. In the test for the lower bound, a permutation is extreme for all c at or above its threshold;
-    in the test for the upper bound, for all c at or below its threshold.
+    The test permutes the labels of agents. A permutation is extreme if its statistic is at least as large as that of the
+    observed labels. A value of c is excluded if few permutations are extreme. Each permutation has a threshold:
+
+    - In the test for the lower bound, the permutation is extreme if c is at least the threshold.
+    - In the test for the upper bound, the permutation is extreme if c is at most the threshold.
 
     thresholds : float array (n_thresholds,), thresholds of the permutations that have one, ascending
     n_permutations : number of all permutations

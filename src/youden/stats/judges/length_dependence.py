@@ -82,15 +82,15 @@ def _assign_quantile_classes(values: Floats, n_classes: int) -> Positions:
 def _compute_adjusted_r2(answer: Floats, weight: Floats, group: Positions, paired: Bools) -> float:
     """Compute the adjusted R² of predicting each answer by the weighted mean answer of its group of trials.
 
-    R² is adjusted for the number of group means that are fitted. The result is at most the adjusted partial R²: the share of the
-    variance within trial types that groups explain, if groups and trial types have additive effects.
+    R² is adjusted for the number of fitted group means. The result is limited by the adjusted partial R², which allows for the
+    trial type: the share of the variance within trial types that groups explain in an additive model.
 
     answer : float array (n_trials,)
     weight : float array (n_trials,), weights of the trials, with sum 1
     group : int64 array (n_trials,), number of the group of each trial, such as trials with similar lengths of the texts
     paired : bool array (n_trials,), trial type
     """
-    # deviations of the answers from means, and of the trial type (1 for paired) from its mean in the group
+    # deviations of the answers and of the trial type (1 for paired) from their means
     is_paired = paired.astype(np.float64)
     from_group_mean = answer - _average_by_group(answer, weight, group)
     from_type_mean = answer - _average_by_group(answer, weight, paired.astype(np.int64))

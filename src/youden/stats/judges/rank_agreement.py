@@ -92,8 +92,8 @@ def estimate_rank_agreement(shift: JudgeShift, *, rng: np.random.Generator, n_dr
 def _draw_effects(shift: JudgeShift, scaled_a: Floats, *, rng: np.random.Generator, n_draws: int) -> Floats:
     """Draw the true effects of the agents under judge B from their posterior distribution.
 
-    The true effects are modelled as a line in the effects under judge A, plus deviations from the line in several orthogonal
-    directions. All lines are equally likely a priori. The deviations have normal priors around 0, whose variances are drawn by
+    The true effects are modeled as a linear function of the effects under judge A, plus deviations in several orthogonal
+    directions. All lines are equally likely a priori. The deviations have normal priors around 0, with variances from
     `_draw_prior_variances`.
 
     shift : estimated effects of the agents under both judges, with the covariance of those under judge B
@@ -107,7 +107,7 @@ def _draw_effects(shift: JudgeShift, scaled_a: Floats, *, rng: np.random.Generat
     basis = _make_nonlinear_basis(shift.covariance, scaled_a)
     deviation = basis.T @ shift.effect_b
 
-    # sampling variance vᵀ·covariance·v of the deviation in each direction v; rounding may make it negative
+    # sampling variance of the deviation in each direction v: vᵀ·covariance·v, without negative rounding errors
     sampling_variance = (basis * (shift.covariance @ basis)).sum(axis=0).clip(0) + 1e-12
     prior_variance = _draw_prior_variances(deviation, sampling_variance, slope, rng=rng, n_draws=n_draws)
 
@@ -130,9 +130,13 @@ def _draw_prior_variances(
 ) -> Floats:
     """Draw the variances of the priors of deviations from a line, given the observed deviations.
 
-    The true deviations have the prior N(0, τ²), except for the last one, the coefficient of a quadratic curve. Its prior is
-    N(0, τ² + (κ·slope)²), so that a curved relation is likely if the line is steep. τ and κ are unknown. They are drawn from a
-    grid of values, with probabilities proportional to the likelihood of the observed deviations.
+    The deviations have these priors:
+
+    - N(0, τ² + (κ·slope)²) for the last deviation, the coefficient of a quadratic curve: a steep line is more likely to be
+      curved.
+    - N(0, τ²) for all others.
+
+    τ and κ are drawn from a grid, with probabilities proportional to the likelihood of the observed deviations.
 
     deviation : float array (n_vectors,), observed deviations in an orthonormal basis; the last is the quadratic one
     sampling_variance : float array (n_vectors,), sampling variances of the deviations
@@ -161,12 +165,12 @@ def _draw_prior_variances(
 
 
 def _make_nonlinear_basis(covariance: Floats, x: Floats) -> Floats:
-    """Make an orthonormal basis of the deviations of effects under judge B from a linear function of the effects under judge A.
+    """Make orthonormal vectors that describe how effects under judge B deviate from a linear function of those under judge A.
 
-    The vectors of the basis have the length n_agents, and three properties:
+    The vectors have three properties:
 
     - They are orthogonal to a constant and to x, the scaled effects under judge A.
-    - The last one is quadratic in x. It is 0 for 3 agents, and if x has only two distinct values, so that x² is linear in x.
+    - The last one is quadratic in x. It is 0 for 3 agents, and if x has only two distinct values.
     - The sampling errors of the effects along the other vectors are uncorrelated.
 
     covariance : float array (n_agents, n_agents), covariance of the sampling errors of the effects under judge B

@@ -151,9 +151,9 @@ class _Regression:
     def interpolate_likelihood(self, intercepts: Floats, slopes: Floats, tau: float) -> _Interpolation:
         """Compute the likelihood of the labels of each agent, for every combination of an intercept and a slope.
 
-        For an agent that is not an outlier, the regression predicts a normal distribution of the logit quality. Its mean is
-        intercept + slope × transformed ability, and its SD is √(τ² + (slope × std_error)²). The likelihood is tabulated in
-        `self.likelihood` by SD, mean and agent. It is interpolated between the two nearest means, at the nearest SD.
+        The regression predicts a normal distribution of the logit quality of an agent, unless the agent is an outlier. The mean
+        is intercept + slope × transformed ability, and the SD is √(τ² + (slope × std_error)²). The likelihood is taken from the
+        table `self.likelihood`, by interpolation between two means at the nearest SD.
 
         intercepts : float array (n_intercepts,)
         slopes : float array (n_slopes,)
@@ -220,7 +220,7 @@ class _Regression:
         log_weight : float array (n_taus, n_outlier_shares, n_intercepts, n_slopes), changed in place
         intercepts : float array (n_intercepts,), equidistant
         """
-        # axes of length 1 after the axis of a prior make NumPy add it along its own axis of `log_weight`
+        # each prior is added along its own axis of `log_weight`
         log_share_prior = np.log(_OUTLIER_PRIOR)[:, None, None]
         log_intercept_density = -0.5 * (intercepts[:, None] / _INTERCEPT_SD) ** 2
         intercept_step = intercepts[1] - intercepts[0]
@@ -233,9 +233,8 @@ class _Regression:
     def _add_log_slope_prior(self, log_weight: Floats, slopes: Floats) -> None:
         """Add the log prior of each slope to log weights, in place.
 
-        The prior probability of a slope is a normal density times the step of the grid. It is scaled on either side of 0, so that
-        positive slopes have the total probability `_P_POSITIVE`. If the transformation of ability is convex or concave, they have
-        `_P_POSITIVE_CURVED`.
+        The prior probability of a slope is proportional to a normal density. Positive and negative slopes are scaled separately:
+        positive slopes have the total probability `_P_POSITIVE`, or `_P_POSITIVE_CURVED` if ability is transformed by a curve.
 
         log_weight : float array (n_taus, n_outlier_shares, n_intercepts, n_slopes), changed in place
         slopes : float array (n_slopes,), equidistant
@@ -245,7 +244,7 @@ class _Regression:
         p_of_side[slopes > 0] = p_positive
         p_of_side[slopes < 0] = 1 - p_positive
 
-        # p = scale·exp(−½(slope/SD)²); a normal density has half of its mass on either side of 0, hence the factor of 2
+        # the factor of 2 is due to the normal density, which has half of its mass on either side of 0
         slope_step = slopes[1] - slopes[0]
         scale = 2 * p_of_side * slope_step / _SLOPE_SD / np.sqrt(2 * np.pi)
         log_weight += np.log(scale)
@@ -305,7 +304,7 @@ class RegressionPosterior:
         return total
 
     def slope_quantile(self, p: float) -> float:
-        """Compute the p quantile of the slope over all regressions, the inverse of its distribution function.
+        """Compute the quantile of the slope at a probability p, over all regressions.
 
         Parameters
         ----------
@@ -323,8 +322,8 @@ class RegressionPosterior:
         p_slope_below = np.sum([grid.p_slope_below(slopes) for grid in sloped_grids], axis=0)
         p_negative = sum(float(grid.p_slope_below(0.0)) for grid in sloped_grids)
 
-        # The slope 0 has the probability p_zero, from the regressions without a slope. The distribution function of all
-        # regressions therefore jumps at 0, from p_negative to p_negative + p_zero. Above the jump, p_zero is subtracted.
+        # Regressions without a slope give the slope 0 the probability p_zero. The distribution function therefore jumps at 0,
+        # from p_negative to p_negative + p_zero. Above the jump, p_zero is subtracted.
         p_zero = self.p_zero_slope
         if p_negative < p <= p_negative + p_zero:
             return 0.0
@@ -342,9 +341,8 @@ class RegressionPosterior:
         Returns
         -------
         RegressionPosterior
-            Posterior at this slope. If the slope is 0, the posterior consists of the regressions without a slope. Otherwise, it
-            consists of the regressions whose grid of slopes includes the value. Each grid is reduced to the two slopes
-            next to the value, with weights that interpolate between them.
+            Posterior at this slope. For the slope 0, it consists of the regressions without a slope. For other values, it
+            consists of the regressions whose grid of slopes includes the value, interpolated between the two nearest slopes.
         """
         grids = []
         for grid in self.grids:
@@ -391,15 +389,15 @@ class RegressionPosterior:
         Returns
         -------
         density : float array (n_agents, n_grid)
-            Joint probability that the agent is not an outlier and has the logit quality of the grid point.
+            Probability that the agent has the logit quality of the grid point and is no outlier.
         p_outlier : float array (n_agents,)
             Probability that the agent is an outlier.
 
         Notes
         -----
-        A regression is logit(quality) = a + b·x + u, with the ability x and the SD τ of the deviations u. Each combination of τ,
-        intercept a and slope b predicts a normal distribution of the logit quality of an agent that is not an outlier. The
-        prediction is the mixture of these distributions, weighted by their posterior probabilities given the labels of others.
+        A regression is logit(quality) = a + b·x + u, with the ability x and deviations u of SD τ. Each combination of τ, a and b
+        predicts a normal distribution of logit quality. The density is a mixture of these distributions, weighted by their
+        posterior probabilities given the labels of the other agents.
         """
         regression = self.grids[0].regression
         mixture = _MixtureWeights(regression)
@@ -437,8 +435,8 @@ class _MixtureWeights:
     def add(self, grid: _PosteriorGrid, tau_index: int) -> None:
         """Add the distributions that a regression predicts for each agent, for all intercepts and slopes and one value of τ.
 
-        Each distribution is weighted by the posterior weight of its intercept and slope. This weight depends on the labels of
-        all agents. It is divided by the likelihood of the agent's own labels, so that only the labels of other agents count.
+        Each distribution gets the posterior weight of its intercept and slope. This weight depends on the labels of all agents.
+        It is divided by the likelihood of the agent's own labels, so that only the other labels count.
 
         grid : intercepts and slopes with their posterior weights
         tau_index : position in `_TAUS` of τ, the SD of the agents' deviations from the regression
@@ -454,8 +452,7 @@ class _MixtureWeights:
             normal_weight += (1 - share) * weight_without_own
             self.outlier += share * weight_without_own.sum(axis=(0, 1))
 
-        # The predicted mean lies between two grid points: divide the weight between them. The points are given by their indices
-        # in the flattened array of SDs, means and agents.
+        # divide the weight between the two grid points nearest to the predicted mean
         weight_at_lower = normal_weight * (1 - interpolation.fraction)
         weight_at_upper = normal_weight * interpolation.fraction
         for index, weight in ((interpolation.lower, weight_at_lower), (interpolation.upper, weight_at_upper)):
@@ -464,7 +461,7 @@ class _MixtureWeights:
 
 
 def _interpolate_slope(grid: _PosteriorGrid, slope: float) -> _PosteriorGrid:
-    """Restrict a grid to the two slopes next to a given slope, with weights that interpolate the density at the given slope."""
+    """Restrict a grid to the two slopes nearest to a given slope, with weights that interpolate between them."""
     index_above = np.searchsorted(grid.slopes, slope).clip(1, len(grid.slopes) - 1)
     neighbours = [index_above - 1, index_above]
     slope_below, slope_above = grid.slopes[neighbours]
@@ -553,7 +550,7 @@ def _standardize(x: Floats, reference: Floats) -> Floats:
 
 
 def _transform_abilities(z: Floats, curvature: float, reference: Floats) -> tuple[Floats, Floats]:
-    """Transform standardized abilities by the monotone curve with which quality is regressed on ability.
+    """Transform standardized abilities by an increasing exponential curve, for a regression of quality on ability.
 
     The curve is sign(c)·exp(c·z) with the curvature c: convex for c > 0, and concave for c < 0. For c = 0, the curve is linear,
     and z is returned unchanged.
@@ -587,8 +584,8 @@ def _make_normal_kernels(step: float) -> Floats:
 def _make_grid_with_log_weights(regression: _Regression) -> _PosteriorGrid:
     """Make a fine grid of intercepts and slopes around their posterior means, which are estimated on a coarse grid.
 
-    The attribute `weight` of the result contains the logarithms of the posterior weights, which are not normalized: their sum
-    over all regressions is known only when each regression has a grid.
+    The attribute `weight` of the result contains logarithms of posterior weights. They are normalized later, when all
+    regressions have a grid.
     """
     coarse_intercepts = np.linspace(-_INTERCEPT_LIMIT, _INTERCEPT_LIMIT, _N_COARSE_INTERCEPTS)
     coarse_slopes = np.zeros(1)
@@ -598,7 +595,7 @@ def _make_grid_with_log_weights(regression: _Regression) -> _PosteriorGrid:
     probability = np.exp(log_weight - log_weight.max())
     probability /= probability.sum()
 
-    # the axes are τ, outlier shares, intercepts and slopes: sum over all except the intercepts, or except the slopes
+    # marginal distributions of intercepts and of slopes; the axes are τ, outlier share, intercept and slope
     p_intercept = probability.sum(axis=(0, 1, 3))
     intercepts = _make_centred_grid(coarse_intercepts, p_intercept)
     slopes = coarse_slopes

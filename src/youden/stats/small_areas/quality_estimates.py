@@ -115,8 +115,8 @@ class QualityEstimates:
         Returns
         -------
         float
-            Smallest δ such that, with the probability `level`, no agent's quality exceeds the quality of the selected agent by
-            more than δ.
+            Smallest δ for which this holds with the probability `level`: no agent is better than the selected one by more than
+            δ.
         """
         cdf = np.cumsum(self.density, axis=1)  # P(quality ≤ grid point) of each agent
         cdf_of_others = np.delete(cdf, agent, axis=0)
@@ -293,7 +293,7 @@ def _estimate_relative_variance(agent: Positions, label: Floats, mean: Floats) -
     if np.isin(label, (0.0, 1.0)).all():
         return 1.0
 
-    # sums over labels of the squared deviations from the means, and of the variances of 0-or-1 labels
+    # observed sum of squared deviations, and the sum that labels of 0 or 1 would have
     mean_of_agent = mean[agent]
     squared_deviations = ((label - mean_of_agent) ** 2).sum()
     binary_variances = (mean_of_agent * (1 - mean_of_agent)).sum()
@@ -303,7 +303,7 @@ def _estimate_relative_variance(agent: Positions, label: Floats, mean: Floats) -
     n_labelled_agents = (np.bincount(agent, minlength=len(mean)) > 0).sum()
     df_correction = n_labels / max(n_labels - n_labelled_agents, 1)
 
-    # adding the same number to both sums moves their ratio towards 1
+    # shrink the ratio towards 1 by adding the same number to both sums
     ratio = (df_correction * squared_deviations + _PRIOR_VARIANCE) / (binary_variances + _PRIOR_VARIANCE)
     return float(np.clip(ratio, _MIN_RELATIVE_VARIANCE, 1.0))
 
@@ -346,12 +346,12 @@ def _estimate_from_labels(labels: _LabelMeans, level: float) -> QualityEstimates
 
 
 def _widen_intervals(estimates: QualityEstimates, shared_variance: float) -> QualityEstimates:
-    """Widen the intervals of quality by an error that all agents share: the labelled items may be unusually easy or difficult.
+    """Widen the intervals of quality by an error that all agents share, because the labeled items may be unusually easy.
 
     The error has the variance shared_variance·q·(1 − q) for an agent of quality q.
 
     estimates : estimates with intervals that do not contain the shared error
-    shared_variance : factor of q·(1 − q) in the variance of the shared error
+    shared_variance : variance of the shared error, divided by q·(1 − q)
 
     Returns a copy with wider intervals.
     """
@@ -485,7 +485,7 @@ def _make_curve(posterior: RegressionPosterior) -> tuple[tuple[float, float], ..
 
 
 def _count_labels_of_equal_precision(labels: _LabelMeans, quality: Floats, variance: Floats) -> int:
-    """Compute how many labels would be needed to make label means as precise as the estimates.
+    """Compute how many labels would make plain label means as precise as the estimates.
 
     The variance of a label mean is inversely proportional to the number of labels. The number of labels is therefore multiplied
     by the ratio of two variances: of the label means, and of the estimates. Both are summed over the agents with labels.

@@ -74,24 +74,25 @@ class LabelResiduals:
         return float((self.n_by_item * (self.n_by_item - 1)).sum())
 
     def correlation_beyond_chance(self) -> float:
-        """Estimate a conservative correlation of labels of different agents on one item.
+        """Estimate how strongly the labels of different agents on the same item are correlated, by a cautious (low) estimate.
 
         Returns
         -------
         float
-            Correlation from 0 to 0.8; 0 if uncorrelated labels may well produce the observed correlation.
+            Correlation from 0 to 0.8; 0 if chance may explain the observed correlation.
 
         Notes
         -----
-        The correlation is a mean of products of two standardized residuals on one item, over all pairs of labels in both orders.
-        With the sum S of the N products and its standard error e without correlation, the estimate is (S − 1.65·e)/(N + 20).
-        Subtracting 1.65·e removes a correlation that chance may explain. The 20 added products of 0 shrink the estimate.
+        The estimate is (S − 1.65·e)/(N + 20):
+
+        - S is the sum of the products of two standardized residuals on one item, over all N pairs of labels in both orders.
+        - e is the standard error of S for uncorrelated labels. Subtracting 1.65·e removes a correlation that chance may explain.
+        - The 20 added products of 0 shrink the estimate.
         """
         standardized = self.value / self.sd
         product_sum = self._sum_products(standardized)
 
-        # A product of uncorrelated residuals has the variance 1. It is in the sum twice, for both orders, and thus adds the
-        # variance 4 per pair, which is 2 per ordered pair.
+        # The product of two uncorrelated residuals has the variance 1. Counted twice, it adds 4 to the variance, or 2 per order.
         std_error = np.sqrt(2 * self.n_ordered_pairs)
         sum_beyond_chance = product_sum - _CHANCE_ERRORS * std_error
         n_products = self.n_ordered_pairs + 2 * _PRIOR_ITEM_PAIRS
@@ -117,15 +118,15 @@ class LabelResiduals:
         sum_of_others = item_sum[self.item_index] - standardized
         n_others = self.n_by_item[self.item_index] - 1
 
-        # Best linear prediction of a variable of variance 1 by the sum of n others, all with the same correlation ρ. Its weight
-        # is covariance/variance of the sum, n·ρ/(n + n·(n − 1)·ρ) = ρ/(1 − ρ + ρ·n), and it explains n·ρ·weight of the variance.
+        # Best linear prediction from the sum of the n other residuals, all with the correlation ρ: the weight is
+        # covariance/variance of the sum, ρ/(1 − ρ + ρ·n). The prediction explains the fraction n·ρ·weight of the variance.
         weight = correlation / (1 - correlation + correlation * n_others)
         predicted = self.sd * weight * sum_of_others
         unexplained_share = 1 - correlation * weight * n_others
         return predicted, np.asarray(unexplained_share)
 
     def shared_variance(self, relative_variance: float) -> float:
-        """Estimate the variance of the mean of all labels that arises because labels on one item are correlated.
+        """Estimate the variance that labels on the same item add to the mean of all labels, because they are correlated.
 
         If the labelled items happen to be easy, the labels of all agents are too high. This error has the variance
         v·q·(1 − q) for an agent of quality q, with the same factor v for all agents.
@@ -144,15 +145,15 @@ class LabelResiduals:
         -----
         Two labels on one item have the covariance c·q·(1 − q). If n_j of the N labels are on item j, v is c·Σ_j n_j(n_j − 1)/N².
 
-        The estimate of c is a ratio of sums over pairs of labels, because a mean of ratios is biased towards 0. It is averaged
-        with a usual value of 0.25, or half of `relative_variance` if this is smaller. Its weight is the effective number of
-        items, N²/Σ_j n_j²; that of the usual value is 20. The mean is limited to at least the usual value and at most 0.8.
+        c is a weighted mean of two values, limited to at least the second value and at most 0.8:
+
+        - The estimate from pairs of labels, with the effective number of items, N²/Σ_j n_j², as the weight.
+        - A usual value of 0.25, or half of `relative_variance` if this is smaller, with the weight 20.
         """
         usual_covariance = min(_USUAL_COVARIANCE, _MAX_SHARE * relative_variance)
         estimated_covariance = self._sum_products(self.value) / self._sum_products(self.sd)
 
-        # Weighted mean of both. One item is subtracted from the total weight, because residuals are differences from qualities
-        # that were estimated from the same labels.
+        # one item is subtracted from the total weight, because qualities were estimated from the same labels
         n_labels = len(self.value)
         n_effective_items = n_labels**2 / float((self.n_by_item**2).sum())
         weighted_sum = n_effective_items * estimated_covariance + _PRIOR_ITEMS * usual_covariance

@@ -148,8 +148,7 @@ class AgentRates(ReadOnly):
         Parameters
         ----------
         covariance : CentredCovariance
-            Covariance of the abilities. It only shows which agents can be compared: the entry of two agents is NaN if they
-            cannot be compared.
+            Covariance of the abilities. Only its NaN entries are used: they mark two agents that cannot be compared.
         reference : bool array (n_agents,), optional
             Reference agents, over which the mean rate is taken. The mean for an agent contains only the reference agents that can
             be compared with it. Default: all agents.
@@ -279,8 +278,8 @@ class IndependentTotals:
     ) -> None:
         """Add the answers of trials to the sums by agent, and to the sums by cell (an agent on an item), in place.
 
-        A trial compares the responses of two agents to two items. One call adds each answer to the sums of one of the two
-        agents: the first agent, or the second one.
+        A trial has two agents. One call of this method adds the answers to the sums of the first agents, or of the second
+        agents.
 
         agent, item : int arrays (n_trials,), this agent of each trial, and the item to which it responded
         answer : float array (n_trials,)
@@ -465,9 +464,9 @@ class IndependentTotals:
         )
 
     def _compute_design_effect(self, rate: Floats) -> float:
-        """Compute the factor, at least 1, by which correlation within cells inflates the variance of a rate.
+        """Compute the design effect: the factor, at least 1, by which correlated answers increase the variance of a rate.
 
-        A cell is an agent on an item.
+        Answers to the same agent on the same item may be correlated. Agent and item are called a cell.
 
         rate : float array (n_agents,), rate of each agent, with which its answers are compared
         """
@@ -490,7 +489,7 @@ def expected_rate_variance(n_trials: float, *, rate: float, n_agents: int) -> fl
     """Forecast the variance that false-positive rates add to an ability.
 
     An ability is a true-positive rate minus a false-positive rate. The false-positive rate is estimated from independent trials,
-    which compare responses to different items. The forecast shows how precise this estimate will be.
+    which compare responses to different items.
 
     Parameters
     ----------
@@ -504,21 +503,20 @@ def expected_rate_variance(n_trials: float, *, rate: float, n_agents: int) -> fl
     Returns
     -------
     float
-        Posterior variance of the difference between an agent's rate and the mean rate, averaged over agents. Each agent is
-        assumed to have `n_trials * rate` yes answers. The result is smaller than the binomial variance, because estimated
-        rates are shrunk to their mean (`IndependentTotals.estimate_rates`).
+        Posterior variance of an agent's rate minus the mean rate, averaged over agents, for `n_trials * rate` yes answers per
+        agent. It is smaller than the binomial variance, because estimated rates are shrunk to their mean.
 
     Examples
     --------
     >>> [round(expected_rate_variance(n, rate=0.02, n_agents=20), 5) for n in (10, 40, 160)]
     [0.0002, 3e-05, 1e-05]
     """
-    # no answers are added: the sums that are expected for each agent are set directly
+    # set the expected sums directly, without adding answers
     expected_totals = IndependentTotals(n_agents, n_items=1)
     expected_totals.n_by_agent += n_trials
     expected_totals.sum_by_agent += n_trials * rate
 
-    # sums over all trials, each of which has two agents; a yes is the answer 1, so that Σ answer² = Σ answer
+    # sums over all trials, each of which has two agents; Σ answer² = Σ answer, because answers are 0 or 1
     expected_totals.n_training = max(1, round(n_agents * n_trials / 2))
     expected_totals.training_sum = expected_totals.n_training * rate
     expected_totals.training_square_sum = expected_totals.training_sum
@@ -560,8 +558,8 @@ class _Posterior(NamedTuple):
     def compute_squared_error_variance(self, rate: Floats, weight: Floats) -> Floats:
         """Compute the variance of the squared error of each estimated rate: float array (n_agents,).
 
-        The coefficient of variation κ of the rates is unknown. By the law of total variance, the result is the sum of two terms:
-        the variance over κ of the expected squared error, and the mean over κ of the variance of the squared error.
+        The coefficient of variation κ of the rates is unknown. By the law of total variance, two terms are added: the variance
+        over κ of the expected squared error, and the mean over κ of its variance.
 
         rate : float array (n_agents,), estimated rates
         weight : float array (n_kappa, 1) or (n_kappa, n_agents), probabilities of κ
@@ -671,11 +669,11 @@ class _RateFit:
     def estimate_rates_of_fitted_agents(self) -> AgentRates:
         """Estimate the false-positive rates of all agents, with the covariance of their errors.
 
-        Rates and covariance are averages over the posterior distribution of κ, the coefficient of variation of the rates. The
-        prior of κ differs. For the rates, κ = 0 has a large prior probability, which assumes that all rates are probably equal.
-        For the covariance, κ = 0 has no such probability, so that the covariance is large enough if the rates differ.
+        Results are averages over the posterior distribution of κ, the coefficient of variation of the rates. Two priors are
+        used. For the rates, κ = 0 (equal rates) has a large prior probability. For the covariance, it has none, so that the
+        covariance is large enough if the rates differ.
 
-        Without training trials, all rates are 0. For at most two agents, all rates are equal, with a covariance of 0.
+        Without trials, all rates are 0. For at most two agents, all rates are equal, with a covariance of 0.
         """
         totals = self._totals
         n_agents = len(totals.n_by_agent)
@@ -686,8 +684,7 @@ class _RateFit:
                 self.shrunk_rate, np.zeros((n_agents, n_agents)), np.zeros(n_agents), totals.n_by_agent
             )
 
-        # For each κ, the true rates of different agents are independent, and differ from the estimates by `bias` on average.
-        # The covariance is the mean over κ of the products of these biases, plus the mean variances.
+        # the covariance is the mean over κ of the products of two biases, plus the mean variances on the diagonal
         posterior = self._posterior
         kappa_weight = self._compute_kappa_weights(_PRIOR)[:, None]
         bias = posterior.mean - self.shrunk_rate  # (n_kappa, n_agents)
@@ -704,8 +701,8 @@ class _RateFit:
         """Estimate the false-positive rates of agents that were added later, with the fitted distribution as their prior.
 
         Each rate depends only on the agent's own trials and on the fit to the first agents. It is an average over the posterior
-        distribution of κ, the coefficient of variation of the rates, given the agent's trials. As for the first agents, κ = 0
-        (equal rates) has a large prior probability for the rates, but not for the variances of their errors.
+        distribution of κ, the coefficient of variation of the rates. For the rates, κ = 0 (equal rates) has a large prior
+        probability. For the variances of their errors, it has none.
 
         n_trials, answer_sum : float arrays (n_added,), number and sum of the answers to the independent trials of each added
             agent
@@ -731,18 +728,18 @@ class _RateFit:
     def _add_mean_error_and_intervals(
         self, rate: Floats, covariance: Floats, squared_error_variance: Floats, n_trials: Floats
     ) -> AgentRates:
-        """Complete estimated false-positive rates: shift their mean, add the error of the mean, and add 95% intervals.
+        """Correct the mean of estimated false-positive rates, and add the error of the mean and 95% intervals.
 
-        Shrinkage changes the mean of the rates. All rates are therefore shifted by the same number, so that the mean of the
-        fitted rates is again the mean answer of all training trials. The shift is reduced if a fitted rate would leave [0, 1].
+        Shrinkage changes the mean of the rates. All rates are therefore shifted by the same number, which makes their mean equal
+        to the mean answer again. The shift is smaller if a rate would otherwise leave [0, 1].
 
         rate : float array (n_agents,), posterior means of the rates
         covariance : float array (n_agents, n_agents), covariance of the errors of the rates, given their mean
         squared_error_variance : float array (n_agents,), variances of the squared errors
         n_trials : float array (n_agents,), number of independent trials of each agent
         """
-        # Given the mean rate μ, the covariance is about proportional to μ². The estimate of μ from Y yes answers has the relative
-        # variance 1/Y, which increases the expected value of μ² by the factor 1 + 1/Y.
+        # The covariance is about proportional to the squared mean rate. The estimate of the mean from Y yes answers has the
+        # relative variance 1/Y, which increases its expected square by the factor 1 + 1/Y.
         covariance_factor = 1 + 1 / self._n_effective_yes
         n_answers = max(self._totals.n_training, 1)
         variance_of_mean = self._dispersion * self._mean / n_answers
@@ -782,10 +779,10 @@ def _update_gamma(prior_mean: float, prior_shape: Floats | float, n_yes: Floats,
 
 
 def _mix_moments(regular: _Moments, outlier: _Moments, p_outlier: Floats) -> _Moments:
-    """Compute the mean and the variance of each rate, which is regular or an outlier.
+    """Compute the mean and the variance of rates with a mixture distribution: each rate is either regular or an outlier.
 
-    regular, outlier : moments (n_kappa, n_agents) and (n_agents,) of the rate in either case; regular rates depend on κ, the
-        coefficient of variation of the rates
+    regular : mean and variance of a regular rate, (n_kappa, n_agents); κ is the coefficient of variation of regular rates
+    outlier : mean and variance of an outlier rate, (n_agents,)
     p_outlier : float array (n_kappa, n_agents), probability that the rate is an outlier
 
     Returns the moments of the mixture of both cases, float arrays (n_kappa, n_agents).
@@ -801,17 +798,16 @@ def _mix_moments(regular: _Moments, outlier: _Moments, p_outlier: Floats) -> _Mo
 
 
 def _compute_log_likelihoods(n_yes: Floats, expected_n_yes: Floats) -> tuple[Floats, Floats]:
-    """Compute two log probabilities of each agent's answers: jointly with a regular rate, and jointly with an outlier rate.
+    """Compute the log probability of each agent's answers together with a regular rate, and together with an outlier rate.
 
-    Regular rates have a gamma distribution around the mean rate, with the coefficient of variation κ. A rate is an outlier with
-    the probability `_OUTLIER_FRACTION`. Both results omit the same constant.
+    Regular rates have a gamma distribution with the coefficient of variation κ. A rate is an outlier with the probability
+    `_OUTLIER_FRACTION`. Both results omit the same constant.
 
     n_yes, expected_n_yes : float array (n_agents,), observed numbers of yes answers, and the numbers expected at the mean rate
 
     Returns float arrays (n_kappa, n_agents) for a regular rate, one row for each κ, and (n_agents,) for an outlier.
     """
-    # If all rates are equal (κ = 0, the first row), the number of yes answers is Poisson. If rates have a gamma distribution of
-    # the shape 1/κ², it is negative binomial.
+    # the number of yes answers is Poisson for equal rates (κ = 0, the first row), and negative binomial for gamma rates
     log_poisson = n_yes * np.log(expected_n_yes) - expected_n_yes
     shape = 1 / _KAPPA[1:, None] ** 2  # (n_kappa − 1, 1)
     log_binomial = _compute_log_negative_binomial(n_yes, shape, expected_n_yes)

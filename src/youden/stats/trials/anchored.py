@@ -127,7 +127,7 @@ class AnchorScale:
         self.centre_variance = trial_variance / max(n_trials, 1)
 
     def _fit_items(self, chunks: ChunkSource, n_items: int) -> int:
-        """Estimate the effects of items and their variances from the residuals of the anchors' answers.
+        """Estimate the effects of items from the residuals of answers that compare anchors, the agents that define the scale.
 
         The results are stored in the attributes `item_…` and in `residual_variance`.
 
@@ -186,10 +186,10 @@ class AnchorScale:
         return n_by_item, item_mean, squares_within
 
     def _estimate_shared_variances(self, chunks: ChunkSource) -> tuple[float, float]:
-        """Estimate two covariances of answers that share agents: the cell variance and the pair variance.
+        """Estimate two covariances: of an agent's answers on one item, and of answers that compare the same two agents.
 
-        A block is a set of trials on one item, in which each agent appears twice. The cell variance is the covariance of an
-        agent's two answers in one block. The pair variance is the covariance of two answers that compare the same two agents.
+        The first one, the cell variance, is estimated from blocks: trials on one item, in which each agent appears twice. The
+        second one is called the pair variance.
 
         chunks : function that yields the anchors' answers in chunks of items at each call
 
@@ -218,9 +218,10 @@ def _divide_or_0(numerator: Floats, denominator: Floats) -> Floats:
 
 
 def _sum_products_in_blocks(chunk: PairChunk, residual: Floats, n_anchors: int) -> Floats:
-    """Multiply the two residuals of each anchor in each block, and sum the products over all anchors and blocks.
+    """Multiply the two residuals of each agent in each block of trials, and sum the products.
 
-    An anchor has at most two trials in a block. With a single trial in a block, it has no product there.
+    All agents are anchors, those that define the scale. An anchor has at most two trials in a block. With a single trial in a
+    block, it has no product there.
 
     chunk : trials between anchors; `effect_group` is the block of each trial
     residual : float array (n_trials,), residual of each trial
@@ -241,9 +242,9 @@ def _sum_products_in_blocks(chunk: PairChunk, residual: Floats, n_anchors: int) 
 
 
 def _sum_residuals_by_pair(chunk: PairChunk, residual: Floats, n_anchors: int) -> Floats:
-    """Compute number, sum and sum of squares of the residuals of each unordered pair of anchors.
+    """Compute number, sum and sum of squares of the residuals of each unordered pair of agents, all of them anchors.
 
-    chunk : trials between anchors
+    chunk : trials that compare two anchors
     residual : float array (n_trials,), residual of each trial
     n_anchors : number of anchors
 
@@ -270,9 +271,9 @@ def _compute_item_fpc(share_squares: Floats, n_items: int) -> Floats:
 
 
 def _estimate_pair_variance(n_residuals: Floats, residual_sum: Floats, sum_of_squares: Floats) -> float:
-    """Estimate the variance between the effects of pairs of anchors.
+    """Estimate the variance of the effects of pairs of agents.
 
-    The effect of a pair is the expected residual of the trials that compare its two anchors. Its mean over all pairs is 0.
+    The effect of a pair is the expected residual of the trials that compare its two agents. Its mean over all pairs is 0.
 
     n_residuals, residual_sum, sum_of_squares : float arrays (n_anchors, n_anchors), number, sum and sum of squares of the
         residuals of each unordered pair, above the diagonal
@@ -421,8 +422,8 @@ def _sum_blocks_and_items(
 ) -> _BlockAndItemSums:
     """Compute sums over the blocks and items of each agent, from which the variance of its effect is estimated.
 
-    The effect of an agent is the mean of its answers, after the effects of items and of its partners, the anchors, are
-    subtracted.
+    Each agent is compared with anchors, agents that define a fixed scale. Its effect is the mean of its answers, minus the
+    effects of the items and of the anchors.
 
     chunks : function that yields the trials of linked agents in chunks of items at each call
     scale : scale of the anchors, with the effects of the items
@@ -435,8 +436,8 @@ def _sum_blocks_and_items(
         residual = _compute_linking_residuals(chunk, items, scale) - effect[chunk.agent]
         block_sums += _sum_squares_over_blocks(chunk, residual, n_agents)
 
-        # Item j has the share p_ij of the trials of agent i, and q_j of the anchors' trials. The error of the item's effect
-        # changes the agent's effect with the factor p_ij − q_j. The variance is Σ_j (p_ij − q_j)²·var(item_effect_j).
+        # Item j has the share p_ij of the trials of agent i, and q_j of the anchors' trials. Errors of item effects thus add the
+        # variance Σ_j (p_ij − q_j)²·var(item_effect_j).
         n_trials_on_item = _count_by_agent(chunk.agent, chunk.item, n_agents, chunk.n_items)
         item_share = n_trials_on_item / np.maximum(n_trials, 1)[:, None]
         share_difference = item_share - scale.item_share[items]
@@ -468,9 +469,10 @@ def _sum_squares_over_blocks(chunk: LinkingChunk, residual: Floats, n_agents: in
 def _estimate_variance_of_mean(sums: _BlockAndItemSums, n_trials: Floats, *, prior_variance: float) -> Floats:
     """Estimate the variance of each agent's mean residual from the sums of its residuals in blocks.
 
-    The variance of a trial is shrunk towards a prior variance, which has the weight of `_PRIOR_BLOCKS` blocks.
+    A block is a set of trials on one item. The variance of a trial is shrunk towards a prior variance, which has the weight of
+    `_PRIOR_BLOCKS` blocks.
 
-    n_trials : float array (n_agents,), number of anchor trials of each agent
+    n_trials : float array (n_agents,), number of trials of each agent
 
     Returns a float array (n_agents,), NaN for an agent with trials in fewer than 2 blocks.
     """
@@ -489,12 +491,13 @@ def _estimate_variance_of_mean(sums: _BlockAndItemSums, n_trials: Floats, *, pri
 
 
 def _compute_trial_fpc(sums: _BlockAndItemSums, n_trials: Floats, scale: AnchorScale) -> Floats:
-    """Compute the finite population correction of each agent: the factor of its variance for inference about exactly these items.
+    """Compute the finite population correction of each agent, by which its variance is multiplied.
 
-    The factor falls from 1 to 0 as the agent gets more of its possible trials: with each anchor on each item in both orders. It
-    is the correction for the number of trials, times a correction for the share of the variance that is due to the items.
+    With the correction, the variance is valid for exactly these items. The factor falls from 1 to 0 as the agent gets more of
+    its possible trials: with each anchor (a reference agent) on each item in both orders. The factor for the number of trials is
+    multiplied by a factor for the share of the variance that is due to the items.
 
-    n_trials : float array (n_agents,), number of anchor trials of each agent
+    n_trials : float array (n_agents,), number of trials of each agent with anchors
 
     Returns a float array (n_agents,).
     """
@@ -504,8 +507,8 @@ def _compute_trial_fpc(sums: _BlockAndItemSums, n_trials: Floats, scale: AnchorS
     if scale.cell_variance <= 0:
         return trial_fpc
 
-    # An agent's two answers in a block have the variance σ² and, because they share its effect c on the item, the covariance
-    # var(c). Their sum has the variance 2·(σ² + var(c)), of which 4·var(c) is due to c.
+    # An agent's two answers in a block share its effect c on the item. Their sum has the variance 2·(σ² + var(c)), with the
+    # variance σ² of an answer; 4·var(c) of this is due to c.
     effect_share = 2 * scale.cell_variance / (scale.residual_variance + scale.cell_variance)
     item_fpc = _compute_item_fpc(sums.share_squares, n_items)
     return trial_fpc * (1 - effect_share + effect_share * item_fpc)
@@ -582,17 +585,17 @@ def compute_linked_influence(
     def iter_influence() -> Iterator[tuple[slice, Floats, Floats]]:
         """Yield, for each chunk, the slice of its items, their influence on each ability, and their share in its trials.
 
-        The ability of a linked agent is its mean answer, minus the centre of the scale, minus the effects of the anchors that it
-        was compared with. The influence of an item on the ability is the sum of its influences on these three values, with the
-        same signs. Influence and share are float arrays (n_agents, n_chunk_items).
+        Agents are compared with anchors, which define the scale. An ability is the agent's mean answer, minus the center of the
+        scale, minus the effects of its anchors. An item influences all three. Influence and share are float arrays (n_agents,
+        n_chunk_items).
         """
         for items, chunk in _iter_chunks_with_items(chunks()):
             # through the residuals of the agent's own trials on the item
             residual = _compute_linking_residuals(chunk, items, scale) - linked.effect[chunk.agent]
             through_trials = _sum_by_agent_and_item(chunk, residual, n_agents) / n_trials
 
-            # Through the centre of the scale, which contains the anchors' mean residual on the item. A higher centre reduces the
-            # effects of all items. This compensates for the fraction `mean_shrinkage` of the influence.
+            # Through the center of the scale, which contains the anchors' mean residual on the item. A higher center also
+            # reduces the item effects, which cancels the fraction `mean_shrinkage` of this influence.
             influence_on_centre = scale.item_share[items] * scale.item_residual[items]
             through_centre = (1 - mean_shrinkage) * influence_on_centre
 
@@ -612,8 +615,8 @@ def compute_linked_influence(
 def _average_item_shrinkage(chunks: LinkingChunkSource, scale: AnchorScale, n_trials: Positions) -> Floats:
     """Compute the mean shrinkage factor of the items of each agent, weighted by the items' shares in its trials: (n_agents,).
 
-    The effect of an item is the mean residual of the anchors' answers, multiplied by a shrinkage factor from 0 to 1. The factor
-    is larger for items with more trials.
+    The effect of an item is the mean residual of the answers on it, times a shrinkage factor from 0 to 1. Items with more trials
+    have a larger factor. The answers are those of the anchors, the agents that define the scale.
 
     chunks : function that yields the trials that compare agents with anchors, in chunks of items
     scale : scale of the anchors, with the effect and the mean residual of each item

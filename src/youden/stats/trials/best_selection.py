@@ -158,9 +158,9 @@ def select_best(
 def _compute_bound_distances(
     covariance: CentredCovariance, agent: int, n_candidates: int, level: float
 ) -> tuple[float, float]:
-    """Compute the distances of the confidence bounds of the selected agent's ability from its estimate.
+    """Compute how far the confidence bounds of the best agent's ability are from its estimate.
 
-    The estimate of a selected agent tends to be too high. The lower bound allows for this: it holds simultaneously for all
+    The estimate of the best of several agents tends to be too high. The lower bound is therefore simultaneous for all
     candidates. The upper bound is not adjusted.
 
     covariance : covariance of all abilities
@@ -260,22 +260,21 @@ def simultaneous_upper_bounds(differences: Differences, *, top: int, alpha_fract
 def _compute_dunnett_critical_values(std_error: Floats, df: Floats, level: float) -> Floats:
     """Compute the critical values of Dunnett's test, which compares one agent, the control, with all others.
 
-    The test is made with each agent as the control. Dunnett's quantile is for known standard errors. Here, they are estimated.
-    The quantile is therefore replaced by that of Student's t with the same tail probability. Its degrees of freedom are those of
-    the agent that is compared with the control.
+    Each agent is the control once. Dunnett's quantile assumes known standard errors. Because they are estimated, it is replaced
+    by the quantile of Student's t with the same tail probability, and with the degrees of freedom of the other agent.
 
     std_error, df : float arrays (n_agents,), standard errors and degrees of freedom
     level : confidence level of all comparisons with one control
 
     Returns a float array (n_agents, n_agents): the critical value for the control (row) and the other agent (column).
     """
-    # To save time, compute the critical values only for a few standard errors of a control: (n_control_errors, n_agents).
+    # to save time, compute critical values only for a few standard errors of a control: (n_control_errors, n_agents)
     control_errors = np.unique(np.quantile(std_error, np.linspace(0, 1, _N_SIZES)))
     normal_quantiles = _compute_dunnett_quantiles(control_errors, std_error, level)
     tail_probabilities = ndtr(-normal_quantiles)
     t_quantiles = np.array([stdtrit(df, 1 - tail) for tail in tail_probabilities])
 
-    # Interpolate linearly between the rows of `t_quantiles`, at the standard error of each agent as the control.
+    # interpolate between the rows of `t_quantiles`, at the standard error of each control
     row_numbers = np.arange(len(control_errors), dtype=np.float64)
     position_between_rows = np.interp(std_error, control_errors, row_numbers)
     lower_row = np.floor(position_between_rows).astype(np.int64)
@@ -348,11 +347,10 @@ def next_allocation(
 
 
 def _derive_std_errors_of_agents(differences: Differences) -> Floats:
-    """Derive a standard error of each ability from those of pairwise differences, as if abilities were independent.
+    """Derive a standard error of each ability from the standard errors of pairwise differences.
 
-    For independent abilities with the standard errors e, the difference of agents i and k has the variance e_i² + e_k². The
-    squares e² are fitted to the variances of all differences by least squares. Two agents get the same standard error, because
-    the variance of a single difference does not show how much each of them contributes.
+    If abilities are independent, the difference of agents i and k has the variance e_i² + e_k². The squares e² are fitted to the
+    variances of all differences by least squares. With only two agents, both get the same standard error.
 
     differences : pairwise differences of the abilities, all of which can be compared
 
@@ -365,8 +363,8 @@ def _derive_std_errors_of_agents(differences: Differences) -> Floats:
     if n_agents == 2:
         return np.asarray(np.sqrt(row_sum / 2))
 
-    # The least-squares solution satisfies row_sum_i = (n − 2)·e_i² + Σ_k e_k² for all n agents i. The sum of these equations
-    # gives Σ_k e_k² = Σ_i row_sum_i/(2n − 2).
+    # The least-squares solution satisfies row_sum_i = (n − 2)·e_i² + Σ_k e_k² for all n agents. Summed over i, this gives Σ_k
+    # e_k² = Σ_i row_sum_i/(2n − 2).
     sum_of_squared_errors = row_sum.sum() / (2 * n_agents - 2)
     squared_error = (row_sum - sum_of_squared_errors) / (n_agents - 2)
 
@@ -378,8 +376,8 @@ def _derive_std_errors_of_agents(differences: Differences) -> Floats:
 def best_probabilities(ability: Floats, differences: Differences) -> tuple[Floats, float]:
     """Estimate each agent's probability of being the best, and the expected regret of selecting the highest estimate.
 
-    The regret is the true ability of the best agent minus that of the selected agent. The abilities have a common prior, which is
-    estimated from all of them. Without sampling error, the agents with the highest ability share the probability equally.
+    The regret is the true ability of the best agent minus that of the selected agent. All abilities have the same prior, which
+    is estimated from them. If the abilities have no error, the highest ones share the probability equally.
 
     ability : float array (n_agents,), without NaN
     differences : pairwise differences of the same abilities, all of which can be compared
@@ -427,7 +425,7 @@ def _compute_mean_of_best(grid: Floats, posterior: Floats) -> float:
 
 
 def expected_selection_bias(differences: Differences, selected: Bools) -> Floats:
-    """Estimate by how much the estimated abilities of selected agents are too high, because the highest ones were selected.
+    """Estimate the selection bias of abilities: by how much estimates are too high because the highest ones were selected.
 
     Parameters
     ----------
@@ -523,9 +521,9 @@ def _estimate_posteriors(ability: Floats, std_error: Floats) -> tuple[Floats, Fl
 
     Returns the grid of abilities, float array (n_grid,), and the posterior probabilities, float array (n_agents, n_grid).
 
-    The prior starts as a normal distribution, and a few EM steps adapt its shape. After many steps, it would be concentrated
-    at a few points (Laird 1978, J. American Statistical Association 73; Jiang & Zhang 2009, Annals of Statistics 37), and
-    the expected regret would be too small.
+    The prior starts as a normal distribution, and a few EM steps adapt its shape (Jiang & Zhang 2009, Annals of Statistics 37).
+    After many steps, it would be concentrated at a few points, and the expected regret would be too small (Laird 1978, J.
+    American Statistical Association 73).
     """
     margin = std_error.mean()
     grid = np.linspace(ability.min() - margin, ability.max() + margin, _N_GRID)
@@ -533,8 +531,7 @@ def _estimate_posteriors(ability: Floats, std_error: Floats) -> tuple[Floats, Fl
     prior_variance = _estimate_prior_variance(ability, std_error)
     prior = np.exp(-((grid - ability.mean()) ** 2) / (2 * prior_variance))
 
-    # In an EM step, the mean of the agents' posterior distributions, likelihood × prior / marginal, becomes the prior. The
-    # ratio of the new to the old prior is thus the mean of likelihood / marginal over agents.
+    # An EM step replaces the prior by the mean of the agents' posterior distributions, likelihood × prior / marginal.
     for _ in range(_N_PRIOR_STEPS):
         marginal = likelihood @ prior
         prior_ratio = (1 / marginal) @ likelihood / len(ability)
@@ -562,30 +559,30 @@ def _compute_normal_likelihood(ability: Floats, std_error: Floats, grid: Floats)
 
 
 def _compute_dunnett_quantiles(control_errors: Floats, std_error: Floats, level: float) -> Floats:
-    """Compute the quantile of the largest standardized difference between the error of a control and the errors of all others.
+    """Compute the quantile of Dunnett's test, in which one agent, the control, is compared with all others.
 
-    This is the distribution of Dunnett's test. Errors are independent and normal. A difference of two errors is divided by its
-    standard deviation. One quantile is computed for each assumed standard error of the control.
+    The statistic is the largest difference between the errors of the control and of another agent, divided by its standard
+    deviation. Errors are independent and normal. There is one quantile for each assumed standard error of the control.
 
     control_errors : float array (n_control_errors,), assumed standard errors of the control
     std_error : float array (n_agents,), standard errors of all agents
     level : probability of the quantile
 
-    Returns the quantiles, float array (n_control_errors,). They are approximate, because any agent may be the control: no agent
-    is left out, and each of the n agents counts as (n − 1)/n of a comparison.
+    Returns the quantiles, float array (n_control_errors,). They are approximate: the control is not left out, and each of the n
+    agents counts as (n − 1)/n of a comparison instead.
     """
     n_agents = len(std_error)
     n_comparisons = n_agents - 1
 
-    # A standardized difference is a·z − b·z_agent, with standard normal errors z of the control and z_agent of the agent, and
-    # a² + b² = 1. The axes of the arrays are: assumed standard error of the control, node of z, agent.
+    # A standardized difference is a·z − b·z_agent, with standard normal z of the control and z_agent of the other agent. The
+    # axes of the arrays are: assumed standard error of the control, integration node of z, agent.
     a = _divide_by_total_errors(control_errors, std_error)[:, None, :]
     b = np.sqrt(np.maximum(1 - a**2, 1e-12))
 
     def compute_probability(max_difference: Floats) -> Floats:
-        """Compute the probability that no standardized difference exceeds d, by integration over the control's error z.
+        """Compute the probability that no difference of an agent from the control exceeds d, by integration over z.
 
-        A difference is a·z − b·z_agent, with standard normal errors z and z_agent.
+        A difference is a·z − b·z_agent, with standard normal errors z of the control and z_agent of the agent.
 
         max_difference : float array (n_control_errors,), d for each standard error of the control; the result has this shape
         """
@@ -619,10 +616,10 @@ def _divide_by_total_errors(control_errors: Floats, std_error: Floats) -> Floats
 
 
 def _compute_range_quantile(n_agents: int, level: float) -> float:
-    """Compute the `level` quantile of the largest standardized difference of two among `n_agents` agents.
+    """Compute a quantile of the range of `n_agents` independent standard normal variables, divided by √2.
 
-    The agents have equal abilities, and independent normal errors of variance 1. The largest difference is the range of their
-    estimates. It is divided by √2, the standard deviation of a difference.
+    The variables are the errors of agents with equal abilities. Their range is the largest difference of two agents, and √2 is
+    the standard deviation of a difference.
 
     n_agents : number of agents
     level : probability of the quantile

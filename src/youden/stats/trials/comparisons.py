@@ -59,7 +59,7 @@ def agent_components(agent: Ids | Positions, item: Ids | Positions, *, n_agents:
 
 
 def describe_components(component: Ids, *, by_pairs: bool = False) -> str:
-    """Describe in a warning that the agents fall into several components, which cannot be compared with each other.
+    """Write a warning that the agents fall into several components, which cannot be compared with each other.
 
     A component is a set of agents that are connected, directly or through other agents. Two agents are connected by a shared
     item, or by comparisons with each other.
@@ -214,7 +214,7 @@ class Differences(ReadOnly):
         is_estimated = ~np.isnan(self.half_width)
         difference = np.where(is_estimated, self.value, 0.0)
 
-        # t = 0 for equal agents, also without errors (0/0); a difference without an error has an infinite t
+        # t is 0 for equal agents, even with the standard error 0; it is infinite for different agents with the standard error 0
         with np.errstate(divide="ignore"):
             t = np.divide(difference, self.std_error, out=np.zeros(difference.shape), where=difference != 0)
         df = np.where(is_estimated, self.df, 1.0)
@@ -249,12 +249,11 @@ class Differences(ReadOnly):
 
         Notes
         -----
-        The lowest rank is 1 plus the number of better agents. The highest rank is n_agents minus the number of worse
-        agents. An agent is better than another one in any of three cases:
+        The lowest rank is 1 plus the number of better agents. The highest rank is n_agents minus the number of worse agents. An
+        agent counts as better in any of three cases:
 
-        - The shrunk difference of the two agents exceeds the half-width of the interval. Shrinkage multiplies all differences by
-          one factor from 0 to 1. The factor is near 1 if agents differ widely, and small if the differences between agents are
-          mostly due to sampling errors.
+        - The shrunk difference of the two agents exceeds the half-width of its interval. Shrinkage multiplies all differences by
+          one factor from 0 to 1, which is small if the differences are mostly due to sampling errors.
         - The agent is better at the confidence level for all pairs jointly.
         - The agent is the unique best agent.
 
@@ -305,11 +304,10 @@ class Differences(ReadOnly):
 
     @property
     def unique_best(self) -> int | None:
-        """Position of the agent that is significantly better than every other; None if there is none.
+        """Position of the agent that is significantly better than all others; None if there is none.
 
-        The intervals of its differences from all other agents must exclude 0. The probability of finding an agent that is
-        not better than every other is at most 1 − level. This bound is reached if exactly two agents share the highest
-        ability; if more agents share it, the probability is smaller.
+        The intervals of its differences from all other agents must exclude 0. The probability of a false result is at most 1 −
+        level. It is largest if exactly two agents share the highest ability.
         """
         n_agents = len(self.significantly_better)
         n_worse = self.significantly_better.sum(axis=1)
@@ -391,7 +389,7 @@ def rank_with_ties(ability: Floats) -> Ids:
     filled = np.where(np.isnan(ability), -np.inf, ability)
     tolerance = ROUNDING * np.maximum(1, np.abs(np.nan_to_num(ability)))  # as in `are_equal`
 
-    # the rank is 1 plus the number of better agents, those whose ability exceeds the agent's by more than the tolerance
+    # the rank is 1 plus the number of agents that are better by more than the tolerance
     n_not_better = np.searchsorted(np.sort(filled), filled + tolerance, side="right")
     n_better = len(filled) - n_not_better
     return (1 + n_better).astype(np.int32)

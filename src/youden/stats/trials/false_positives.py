@@ -50,7 +50,7 @@ class YesCounts:
         self.n, self.n_yes = np.zeros((2, n_agents, n_agents), dtype=np.int64)
 
     def add(self, first: Ids, second: Ids, yes: Bools) -> None:
-        """Count answered independent trials (responses to different items) and their yes answers by unordered pair of agents.
+        """Count independent trials, which compare responses to different items, and their yes answers by pair of agents.
 
         The counts are changed in place.
 
@@ -132,8 +132,8 @@ def _iter_significant(
 ) -> Iterator[tuple[int, tuple[int, int, float, float]]]:
     """Find sets of trials with a significantly higher rate of yes answers than all other trials.
 
-    The rates are compared by Fisher's exact test, with Bonferroni's correction. A significant set also has at least 2 yes
-    answers, and more than twice the number that the rate of the other trials predicts.
+    The rates are compared by Fisher's exact test, with Bonferroni's correction. A significant set must also have at least 2 yes
+    answers, and more than twice the number expected from the other trials.
 
     n, n_yes : int64 arrays (n_sets,), number of trials and of yes answers of each set, such as the trials of one agent
     n_total, n_yes_total : number of all trials, and number of all yes answers
@@ -148,7 +148,7 @@ def _iter_significant(
     other_rate = (n_yes_total - n_yes + 0.5) / (n_total - n + 1)
     expected_n_yes = n * other_rate
 
-    # p-values take long, so only those of sets with frequent yes answers are computed
+    # p-values take long, so they are computed only for sets with many yes answers
     frequent = np.flatnonzero((n_yes > 1) & (n_yes > 2 * expected_n_yes))
     p_values = np.asarray(hypergeom.sf(n_yes[frequent] - 1, n_total, n_yes_total, n[frequent]))
     for position, p_value in zip(frequent.tolist(), p_values.tolist(), strict=True):

@@ -107,9 +107,12 @@ class ConservativeDifference(NamedTuple):
     def df(self) -> float:
         """Degrees of freedom of the total variance, by the formula of Welch and Satterthwaite.
 
-        The formula is (v + r)²/(v²/d + r²/ν). v is the variance over items, and d its degrees of freedom: n_items − 1, or
-        `max_df` if that is smaller. r is the variance due to the false-positive rates, and ν its degrees of freedom. The result
-        is at least the smaller of 10 and d.
+        The formula is (v + r)²/(v²/d + r²/ν):
+
+        - v is the variance over items, with d degrees of freedom: n_items − 1, but at most `max_df`.
+        - r is the variance due to the false-positive rates, with ν degrees of freedom.
+
+        The result is at least the smaller of 10 and d.
         """
         item_df = min(self.n_items - 1, self.max_df)
         if self.rate_variance == 0:
@@ -293,14 +296,14 @@ def _predict_difference_variance(table: InfluenceTable, compared_agents: list[in
     n_trials = table.n_trials.sum(axis=1)
     has_trials = n_trials > 0
 
-    # The influence of an item is its contribution to the error of an ability. After the mean error of all agents is
-    # subtracted, the variance of an ability is the sum over items of the squared contributions.
+    # The influence of an item is its contribution to the error of an ability. Centered by the mean over agents, squared and
+    # summed over items, it gives the variance of the ability.
     influence = table.influence[has_trials]
     centred_influence = influence - influence.mean(axis=0)
     ability_variance = (centred_influence**2).sum(axis=1)
 
-    # An ability with n trials has the variance σ²/n, so that each agent gives an estimate n × ability variance of σ². The mean of
-    # these estimates has one degree of freedom less than agents, because a mean was subtracted.
+    # Each agent with n trials gives an estimate of σ², n × its ability variance. Their mean has one degree of freedom less than
+    # agents, because a mean was subtracted.
     variance_estimates = ability_variance * n_trials[has_trials]
     trial_variance = float(variance_estimates.sum()) / (len(influence) - 1)
     return trial_variance * float((1 / n_trials[compared_agents]).sum())
@@ -439,9 +442,8 @@ def decide(value: float, half_width: float, *, margin: float) -> Decision:
     Returns
     -------
     Decision
-        Outcome and bounds of the interval. The outcome is "better" if the interval lies above 0, "no worse" if it lies above
-        −margin, and "worse" if it lies below 0 but not above −margin. Otherwise, and for NaN, it is "undecided". An interval that
-        touches a limit does not lie above or below it.
+        Outcome and bounds of the interval. The first case that applies is the outcome: "better" if the whole interval is above
+        0, "no worse" if it is above −margin, "worse" if it is below 0. Otherwise, and for NaN, it is "undecided".
     """
     low, high = value - half_width, value + half_width
     if low > -margin:

@@ -238,10 +238,10 @@ def _iter_influence(
         influence = inverse @ sum_by_item
         ability_influence = influence[:n_agents]
 
-        # x is 1 or −1 for the agents of a trial, so that Σ |x| counts the trials of each agent
+        # Σ |x| counts the trials of each agent, because x is 1 or −1 for the two agents of a trial
         n_trials = (abs(chunk_design).T @ is_on_item).toarray()
 
-        # fits to preferences do not need the direct influence, through an agent's own trials: pass the whole influence instead
+        # the second argument, the influence through an agent's own trials, is not needed here
         yield InfluenceChunk(ability_influence, direct_influence=ability_influence, weight=n_trials[:n_agents])
 
 
@@ -258,8 +258,8 @@ def _estimate_position_effect(
 ) -> Metric:
     """Return a position effect, the advantage of the response that is shown first, with its confidence interval.
 
-    The interval is based on Student's t. If the same position wins all trials, the residuals show no error. The interval then
-    follows from an upper bound of the probability that the other position wins.
+    The interval is based on Student's t. If the same position wins all trials, the residuals are 0. The interval is then
+    computed from an upper bound on the probability that the other position wins.
 
     effect : estimate, in [−1, 1]
     influence : float array (n_items,), influence of each item on the estimate
@@ -309,15 +309,14 @@ def _compute_leverages(first: Ids | Positions, second: Ids | Positions, inverse:
 
 
 def _centre_abilities(inverse: Floats, n_trials: Positions, component: Ids) -> Floats:
-    """Change a pseudo-inverse so that the abilities computed from it are relative to the mean ability of all linked agents.
+    """Change a pseudo-inverse so that the abilities computed from it are relative to a mean ability.
 
-    The ability of an agent is a row of the pseudo-inverse, times a vector of answer sums. From each row, the mean row of all
-    agents that are linked to the agent is subtracted. The mean is weighted by numbers of trials, so that agents with few trials
-    hardly influence it.
+    An ability is a row of the pseudo-inverse, times a vector of answer sums. From each row, the mean row of all agents that can
+    be compared with the agent is subtracted. The mean is weighted by numbers of trials.
 
     inverse : float array (n_agents + 1, n_agents + 1), the pseudo-inverse; its last row is that of the position effect
     n_trials : int array (n_agents,), number of trials of each agent
-    component : int array (n_agents,), number of each agent's set of linked agents
+    component : int array (n_agents,), the same number for agents that can be compared
 
     Returns a changed copy of `inverse`; the last row is unchanged.
     """
@@ -333,15 +332,14 @@ def _centre_abilities(inverse: Floats, n_trials: Positions, component: Ids) -> F
 
 
 def _count_effective_items(design: csr_array, item: Ids | Positions, inverse: Floats) -> Floats:
-    """Compute the effective number of items of each estimate, m = (Σ_j ω_j)²/Σ_j ω_j².
+    """Compute the effective number of items that determine each estimate, m = (Σ_j ω_j)²/Σ_j ω_j².
 
-    The weight ω_j of item j is the sum of the squared influences of its trials on the estimate. If all items have the same
-    weight, m is their number.
+    The weight ω_j of item j is the sum of the squared influences of its trials on the estimate. For equal weights, m is the
+    number of items.
 
     design : sparse array (n_trials, n_agents + 1), the rows x of the trials, sorted by item
     item : int array (n_trials,), item of each trial, in ascending order without gaps
-    inverse : float array (n_agents + 1, n_agents + 1), the pseudo-inverse; its product with the row x of a trial is the
-        influence of this trial's error on the estimates
+    inverse : float array (n_agents + 1, n_agents + 1), pseudo-inverse P of the normal matrix; P·x is the influence of a trial
 
     Returns a float array (n_agents + 1,), for the abilities and, last, the position effect. It is 0 for an estimate that no
     trial influences.
@@ -384,8 +382,8 @@ def _find_first_positions(values: Ids | Positions) -> Positions:
 def _compute_min_error_variance(value: Floats, n_effective_items: Floats, *, has_position: bool) -> Floats:
     """Compute the smallest error variance of a trial that is assumed for each estimate: float array (n_agents + 1,).
 
-    Few items may have small residuals by chance. For an estimate from up to 12 effective items, the minimum is therefore the
-    error variance that trials have if all abilities are equal. For m > 12 effective items, it is 12/m of this variance.
+    A few items may have small residuals by chance, so the error variance needs a minimum. For up to 12 effective items, this is
+    the error variance of trials between equal agents. For m > 12 effective items, it is 12/m of this variance.
 
     value : float array (n_trials,), value 2y − 1 of each trial with the answer y
     n_effective_items : float array (n_agents + 1,), effective number of items of each ability and, last, of the position effect
@@ -438,8 +436,7 @@ def _invert_normal_matrix(normal_matrix: Floats) -> tuple[Floats, bool]:
     eigenvalues, eigenvectors = eigh(normal_matrix, check_finite=False)
     is_null = eigenvalues <= _MIN_EIGENVALUE * eigenvalues[-1]  # the largest eigenvalue is the last one
 
-    # The trials do not determine the estimates along eigenvectors with the eigenvalue 0. They determine the position effect if
-    # its component in each of these vectors is 0, up to rounding.
+    # the trials determine the position effect if it has no part in the eigenvectors with the eigenvalue 0
     position_components = np.abs(eigenvectors[-1, is_null])
     has_position = bool((position_components < np.sqrt(_MIN_EIGENVALUE)).all())
     if not has_position:

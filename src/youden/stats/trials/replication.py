@@ -290,7 +290,7 @@ def _average_selected_answers(
 
 
 def _compute_df(influence: Floats, n_shown: Positions) -> Floats:
-    """Compute the degrees of freedom of each agent's J, which are few if few items determine J: float array (n_agents,).
+    """Compute the degrees of freedom of each agent's Youden's J, float array (n_agents,): few if few items determine J.
 
     influence : float array (n_agents, n_items), influence of each item on J
     n_shown : int array (n_agents,), number of items of each agent
@@ -310,10 +310,10 @@ def _compute_df(influence: Floats, n_shown: Positions) -> Floats:
 def _cluster_by_item(
     influence: Floats, agent: Ids | Positions, items: tuple[Ids | Positions, Ids | Positions], shape: tuple[int, int]
 ) -> tuple[Floats, Floats]:
-    """Sum the influence of trials on J by item, and compute the covariance of J, clustered by item.
+    """Sum the influence of trials on Youden's J by item, and compute the covariance of J, clustered by item.
 
-    A paired trial has one item, and an independent trial has two. A variance is at least the variance for independent pairs of
-    items.
+    A paired trial has one item, and an independent trial has two. A variance is at least the variance in which each pair of
+    items is a separate cluster.
 
     influence, agent : arrays (n_trials,), influence of each trial (its contribution to the error of J), and its agent
     items : int arrays (n_trials,), items of both responses of a trial; the second one is −1 for a paired trial
@@ -335,7 +335,7 @@ def _cluster_by_item(
     item_pair = low_item * np.int64(n_items) + high_item
     pair_sums = _sum_by_cell(influence, agent, item_pair, (n_agents, n_items**2))
 
-    # the products of the sums by item contain those of a pair of items twice, once for each item: subtract them once
+    # products of sums by item count each pair of items twice, once for each item: subtract them once
     by_item = (paired_sums + (low_sums + high_sums)).toarray()
     pair_products = pair_sums @ pair_sums.T
     covariance = by_item @ by_item.T - pair_products.toarray()

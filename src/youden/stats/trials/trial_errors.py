@@ -170,7 +170,7 @@ def remaining_variance(n_blocks: Positions, *, n_current: int, n_items: int) -> 
     Returns
     -------
     RemainingVariance
-        Agent × item and residual variance at each number of blocks, float arrays (n,), both relative to the variance now.
+        Agent × item variance and residual variance at each number of blocks, float arrays (n,), each divided by its value now.
 
     Notes
     -----
@@ -339,8 +339,7 @@ def _iter_influence_of_means(chunks: ChunkSource, mean_answer: Floats, n_trials:
     """Yield, for each chunk of trials, the influence of its items on the agents' mean answers, and the numbers of trials.
 
     The influence of an item on an agent's mean answer is Σe/n: the sum of the residuals e of the agent's trials on the item,
-    divided by the number n of all its trials. It equals the direct influence, because a mean answer depends only on the agent's
-    own trials.
+    divided by the number n of all its trials.
 
     chunks : function that yields the trials in chunks of items at each call; all weights are 1
     mean_answer : float array (n_agents,), mean answer to the trials of each agent
@@ -521,7 +520,7 @@ class _BlockSums:
         self.squares_by_pair += sum_by_pair(pair, residual**2, n_agents)
 
     def iter_influence(self, chunks: Iterable[PairChunk]) -> Iterator[tuple[Floats, Floats]]:
-        """Yield, for each chunk, the influence of each of its blocks on each ability, and the share of the agent's trials in it.
+        """Yield, for each chunk, the influence of each block on each ability, and the share of the agent's trials in the block.
 
         The influence of a block on an ability is Σe/n: the sum of the agent's residuals e in the block, divided by the number n
         of all its trials.
@@ -544,9 +543,9 @@ class _BlockSums:
     def estimate_components(self, relative_variance: Floats) -> tuple[Floats, Floats] | None:
         """Estimate two variances of each agent: between its effects on items, and between its effects with different partners.
 
-        The item variance is the mean product of an agent's two residuals in a block. The partner variance is the mean product of
-        two residuals of one ordered pair of agents. Both are shrunk towards the estimate from all agents, times the agent's
-        relative variance.
+        Two residuals that share an effect have a mean product equal to its variance. The item variance is estimated from an
+        agent's two residuals in a block, the partner variance from residuals of one ordered pair of agents. Both are shrunk
+        towards the estimate from all agents, times the agent's relative variance.
 
         relative_variance : float array (n_agents,), residual variance of each agent divided by the mean over agents
 
@@ -556,8 +555,8 @@ class _BlockSums:
         if not self.n_products.any():
             return None
 
-        # The block mean, which is subtracted from residuals, contains them. In a block of m trials, the expected product of two
-        # residuals is therefore too low by variance/m. The mean of variance/m over all blocks is added to each product.
+        # Subtracting the mean of a block of m trials from its residuals makes their products too small by variance/m. The mean
+        # of variance/m over all blocks is therefore added to each product.
         residual_variance = self.squares_by_pair.sum() / self.n_by_pair.sum()
         correction = float(residual_variance * self._sum_of_inverse_sizes / self._n_all_blocks)
         item_variance = shrink_component(
@@ -576,8 +575,7 @@ class _BlockSums:
 
         Returns a float array (n_agents,), 0 for all agents if there are too few products.
         """
-        # Sum and number of the products of two residuals of each ordered pair: first agent (row), second agent (column). The
-        # sum follows from Σ_{s<t} e_s·e_t = ((Σe)² − Σe²)/2.
+        # sum and number of the products of two residuals of each ordered pair: Σ_{s<t} e_s·e_t = ((Σe)² − Σe²)/2
         product_sum = (self.sum_by_pair**2 - self.squares_by_pair) / 2
         n_products = self.n_by_pair * (self.n_by_pair - 1) / 2
         if n_products.sum() < _MIN_PAIR_PRODUCTS * len(self.n_trials):

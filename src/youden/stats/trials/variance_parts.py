@@ -363,8 +363,8 @@ def _make_centred_design(first_unit: Ids, second_unit: Ids) -> Floats:
 def _compute_expectation_coefficients(designs: list[Floats], n_trials: int) -> Floats:
     """Compute the coefficients of the variance components in the expected sums of squares of one item.
 
-    There is one sum of squares of the item's residuals for each component. Its expected value is a linear function of the
-    components: a coefficient is the expected value if one component is 1 and the others are 0.
+    Each component has its own sum of squares of the item's residuals. The expected value of this sum is linear in the
+    components. A coefficient is the expected value if one component is 1 and the others are 0.
 
     designs : centred design matrices, float array (n_trials, n_units), one for each component except the residual variance
 
@@ -375,11 +375,11 @@ def _compute_expectation_coefficients(designs: list[Floats], n_trials: int) -> F
     n_components = len(designs) + 1
     coefficients = np.empty((n_components, n_components))
     for row, design in enumerate(designs):
-        # independent effects u of variance 1 of a design Y give e = Yu, and the expected value of Σ(ZᵀYu)² is Σ(ZᵀY)²
+        # effects u of variance 1 with the design Y give e = Yu, for which the expected value of Σ(ZᵀYu)² is Σ(ZᵀY)²
         for column, other_design in enumerate(designs):
             coefficients[row, column] = ((design.T @ other_design) ** 2).sum()
 
-        # independent errors e of variance 1 give ΣZ² for Σ(Zᵀe)²; effects of variance 1 of this design give ΣZ² for Σe²
+        # errors e of variance 1 give the expected value ΣZ² for Σ(Zᵀe)², and effects of variance 1 give ΣZ² for Σe²
         coefficients[row, -1] = coefficients[-1, row] = (design**2).sum()
     coefficients[-1, -1] = n_trials - 1  # errors around their mean
     return coefficients
@@ -421,8 +421,8 @@ def _compute_jackknife_errors(jackknife: Floats) -> tuple[Floats, Floats]:
     sum_of_squares = squares.sum(axis=0)
     std_error = np.sqrt((n_items - 1) / n_items * sum_of_squares)
 
-    # Satterthwaite's df: the squared coefficient of variation is (kurtosis − 1)/n for a variance estimate from n items, and 2/df
-    # for χ²/df. Both are equal for df = 2n/(kurtosis − 1).
+    # Satterthwaite's df: a variance estimate from n items has the squared coefficient of variation (kurtosis − 1)/n. It equals
+    # that of χ²/df, 2/df, for df = 2n/(kurtosis − 1).
     fourth_powers = (squares**2).sum(axis=0)
     kurtosis = n_items * fourth_powers / np.maximum(sum_of_squares**2, 1e-300)
     matched_df = 2 * n_items / np.maximum(kurtosis - 1, 1e-9)
@@ -468,8 +468,8 @@ def _estimate_pair_component(
         squares = ((jackknife - jackknife.mean()) ** 2).sum()
         std_error = float(np.sqrt((K - 1) / K * squares))
 
-    # The estimated effects of both agents were subtracted from each residual, so that their variance reduces the mean product.
-    # Each of them contains 1/(K − 2) of the pair effect, so that 1 − 2/(K − 2) of it is left, or at least 1/3.
+    # The estimated effects of both agents were subtracted from the residuals. This reduces the mean product by their variance,
+    # and leaves 1 − 2/(K − 2) of the pair effect, but at least 1/3.
     mean_product = float(product_sum.sum() / n_products.sum())
     pair_share = 1 - 2 / max(K - 2, 3)
     value = (mean_product + 2 * ability_variance) / pair_share
