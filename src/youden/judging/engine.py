@@ -527,8 +527,8 @@ def _check_single_server(config: JudgeConfig) -> None:
 def _make_provider(run: _Run, config: JudgeConfig, store: Store, batching: Batching) -> BatchProvider:
     """Make the provider of a judge's batches: a Batch API, or a folder for the exchange with an external engine.
 
-    The path of the folder is shown to the user. For a Batch API, it is checked first that the API keys of all judges of the jury
-    may be sent to their hosts.
+    The path of the folder is shown to the user. Before a Batch API is used, the API keys of all judges of the jury are checked:
+    each may be sent only to hosts that it belongs to or that the user allowed.
 
     run : plan, store, options, budget and log, which all judges of a jury share
     config : judge with one server

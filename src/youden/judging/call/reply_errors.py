@@ -46,8 +46,11 @@ UNKNOWN_STATUS = 500
 def find_reply_error(reply: object) -> CallError | None:
     """Find and classify the error that a reply contains in place of an answer, although its HTTP status is 200.
 
-    The error may be a field of the reply, of its first choice, or of the message of this choice. A reply is also an error if its
-    finish reason is one of `_FAILED`, or if it has a message and no choices, such as {"object": "error", "message": …}.
+    A reply contains an error in one of these cases:
+
+    - The reply, its first choice, or the message of this choice has an error as a field.
+    - The finish reason of the first choice is one of `_FAILED`.
+    - The reply has a message and no choices, such as {"object": "error", "message": …}.
 
     Parameters
     ----------

@@ -354,8 +354,9 @@ def _find_answer_label(
 ) -> tuple[str | None, MissingReason]:
     """Find the label that an answer gives.
 
-    An answer that consists only of a label, or of a JSON object for "json", gives this label, even if the model was cut off after
-    it. A label within a longer text counts only if the reply is complete and is not a refusal.
+    - If the answer is only a label (for the decision "json": only a JSON object), it gives this label. This holds even if the
+      model was cut off after it.
+    - A label within a longer text counts only if the reply is complete and is not a refusal.
 
     completion : reply of the model
     answer : text of the reply after its reasoning; None if the reasoning is not finished

@@ -113,8 +113,8 @@ class Leases:
     def _find_dead_holders(self, now: float) -> None:
         """Find the other processes whose leases may be taken over, and record their names in `_dead_holders`.
 
-        A process is dead if it ran on this machine and has ended, or if it has not renewed its leases for more than
-        `LEASE_SECONDS`.
+        A process of this machine is dead if it has ended. Any process counts as dead if it has not renewed its leases for more
+        than `LEASE_SECONDS`.
 
         now : time of this process's clock, in seconds
         """
