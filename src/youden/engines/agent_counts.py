@@ -36,10 +36,10 @@ class AgentCounts:
         self.n_unanswered = np.zeros(plan.n_agents, dtype=np.int64)
 
     def add(self, columns: Mapping[str, NDArray[Any]]) -> None:
-        """Count the unanswered paired trials of a chunk, and add the number of each agent to `n_unanswered`.
+        """Count the unanswered paired trials of each agent in a chunk, and add the counts to `n_unanswered`.
 
-        A trial counts once for each of its two agents. Follow-ups, additional trials that serve only to flag suspicious groups
-        of agents, are not counted.
+        A trial counts once for each of its two agents. Trials that still wait for an answer are not counted. Neither are
+        follow-ups, which are additional trials that serve only to flag suspicious groups of agents.
 
         columns : arrays (n_trials,) by name of the column: those of the plan, and the answers
         """
@@ -48,7 +48,7 @@ class AgentCounts:
         is_pending = columns["missing_reason"] == _PENDING
         is_unanswered = is_paired & ~has_answer & ~is_pending
 
-        # in a pool of one or two agents, both responses are of the same agent, for which the trial counts once
+        # count a trial once if both responses are of the same agent, as in pools of one or two agents
         first, second = columns["first"][is_unanswered], columns["second"][is_unanswered]
         agents = np.append(first, second[second != first])
         self.n_unanswered += np.bincount(agents, minlength=len(self.n_unanswered))

@@ -188,19 +188,18 @@ class ChunkSums:
 
 
 def compute_symmetric_scores(trials: TrialsByItem) -> Scores:
-    """Compute the symmetric training scores of a run.
+    """Compute a training score, TPR − FPR, for each cell (agent, item) that has answers and is not held out.
 
-    The other sums of `ChunkSums` are not computed, to save time.
-
-    Returns one score, TPR − FPR, per observed training cell (agent, item), from trials with the agent in either position.
+    The scores are symmetric: they use trials in which the agent's text is the first or the second one. The other sums of
+    `ChunkSums` are not computed, to save time.
     """
     collector = _ScoreCollector(trials.plan, "symmetric")
     for chunk in trials.iter_rates():
         scores = chunk.training_rates.training_scores(kind=collector.kind)
         collector.add(chunk, scores)
 
-    # With pooled independent trials, all pairs share one FPR, which is not subtracted yet. With matched trials, the scores
-    # of the chunks are TPR − FPR already.
+    # With pooled independent trials, one FPR holds for all pairs, and has to be subtracted here. With matched trials, the
+    # scores of the chunks are TPR − FPR already.
     false_positive_rate = 0.0
     if trials.plan.independent == "pooled":
         false_positive_rate = trials.false_positives.training_rate
@@ -241,7 +240,7 @@ class _ScoreCollector:
     def to_scores(self, role: ScoreRole, *, offset: float) -> Scores:
         """Return the scores of all added chunks. The collector is empty afterwards, to save memory.
 
-        role : role of all these scores in the result: "train" for training cells (agent, item), "holdout" for held-out cells
+        role : use of the scores: "train" for training, "holdout" for cells (agent, item) that were held out
         offset : false-positive rate to subtract from each score
 
         Raises: ValueError if no chunk was added.
@@ -287,8 +286,8 @@ class CallCounts:
         """Add all rows of a run, and count the answers that are reused from earlier runs.
 
         Trials with equal requests share one call to the judge. Only one of their rows has the cost and the duration of the call.
-        An answer is reused from an earlier run if no row with its request has them. Because this row may come after the others,
-        all rows are read a second time if any row has neither cost nor duration.
+        Therefore, an answer is reused from an earlier run only if all rows with its request lack these values. To find such
+        answers, the rows are read a second time if any row lacks them.
 
         Parameters
         ----------
@@ -301,7 +300,7 @@ class CallCounts:
         if not self._hashes_without_call:
             return
 
-        # if another row of the run has a call with the same request, the answer is not reused
+        # an answer is not reused if another row of this run has the call for its request
         for columns in read_rows():
             has_call = self._has_call(columns)
             if has_call.any():
@@ -327,7 +326,7 @@ class CallCounts:
             if name in self._measured:
                 self._sums[name] += float(columns[name].sum())
 
-        # a duration above 0 shows that the row has a call; without durations, reused answers are not recognized
+        # a row without a duration may have a reused answer; this cannot be known if no durations were recorded
         if "seconds" in self._measured:
             seconds = columns["seconds"]
             seconds_of_calls = seconds[seconds > 0]

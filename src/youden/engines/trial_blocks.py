@@ -140,8 +140,8 @@ class ItemChunk(NamedTuple):
         Parameters
         ----------
         by_block : bool, default False
-            Whether the fit has one effect per block of a cyclic plan, instead of one per item. A block is a set of trials of one
-            item, in which each agent appears once as the first and once as the second text.
+            Whether the fit has one effect per block of a cyclic plan, instead of one per item. A block consists of trials of one
+            item. Each agent appears in it once as the first and once as the second text.
         weight_by_agent : bool, default False
             Whether to use the fields `counts_for_first` and `counts_for_second`, which state for each of its agents whether a
             trial counts. If False, a trial counts for both agents.
@@ -149,8 +149,8 @@ class ItemChunk(NamedTuple):
         Returns
         -------
         PairChunk
-            All trials, each of weight 1. If `weight_by_agent` is True, a trial also has a weight of 1 or 0 for each of its two
-            agents. If `by_block` is True, all trials without a block share one effect.
+            All trials, each of weight 1. If `weight_by_agent` is True, a trial also has a weight of 0 or 1 for each of its two
+            agents. If `by_block` is True, all trials that are in no block share one effect.
 
         Raises
         ------
@@ -300,8 +300,8 @@ class TrialsByItem:
             Plan with the same agents and items as the run, such as the first plan of an extended run. Only `select_rows` decides
             which trials are selected; those of this plan are not read.
         select_rows : callable
-            Takes a chunk of columns, a mapping of str to array (n_rows,), and returns which rows to select, as a bool
-            array (n_rows,).
+            Takes a chunk of rows as a mapping of column names to arrays (n_rows,). Returns a bool array (n_rows,), True for the
+            rows to select.
 
         Returns
         -------
@@ -357,7 +357,7 @@ class TrialsByItem:
             columns = self._read_trials("paired", start, stop)
             n_trials = len(columns["answer"])
 
-            # only juries have votes; in a plan without extensions, all trials are of step 0, and count for both of their agents
+            # set the columns that are not stored: only juries have votes, and only extended plans have the other columns
             all_true = np.ones(n_trials, dtype=np.bool_)
             columns.setdefault("step", np.zeros(n_trials, dtype=np.int32))
             columns.setdefault("role", np.full(n_trials, MAIN, dtype=np.int8))
@@ -451,8 +451,7 @@ class TrialsByItem:
 
         A false positive is the judge's answer that responses to two different items have the same source.
 
-        alarm : the agent or pair, with its numbers of yes answers and of independent trials, and the rate of yes answers to all
-            other independent trials
+        alarm : the agent or pair, its numbers of yes answers and of independent trials, and the rate of yes answers to all others
         """
         agents = tuple(self.plan.agent_ids[position] for position in sorted(set(alarm.agents)))
         texts = f"texts of {' and '.join(agents)}"
@@ -472,8 +471,9 @@ class TrialsByItem:
     def _compute_chunk_bounds(self, trial_kinds: Sequence[str]) -> Iterator[tuple[int, int]]:
         """Group the items into chunks of limited size, and yield the bounds of each chunk.
 
-        Bounds are the positions of the first item and of the item after the last one. A chunk consists of one or more whole
-        partitions, even if a single one exceeds the maximum size. A partition holds all trials on some consecutive items.
+        Bounds are the positions of the first item and of the item after the last one. The trials are stored in partitions,
+        each with all trials on some consecutive items. A chunk consists of whole partitions: a single one may exceed the
+        maximum size.
 
         trial_kinds : kinds of trials that will be read, of "paired", "independent" and "follow-up"
         """
@@ -505,7 +505,7 @@ class TrialsByItem:
         with_follow_ups = "follow-up" in trial_kinds
         paired = self._read_paired(start, stop, with_follow_ups=with_follow_ups)
         if "independent" not in trial_kinds:
-            # a follow-up compares two agents again on an item on which they were compared before
+            # follow-ups repeat comparisons of two agents on an item
             has_repeated_pairs = self._has_repeated_pairs or with_follow_ups
             rates = self._compute_tpr(paired, items, has_repeated_pairs=has_repeated_pairs)
             return RateChunk(start, rates, training_rates=rates)
@@ -599,8 +599,8 @@ class TrialsByItem:
         trials = Trials.paired(paired["item"], paired["first"], paired["second"])
         answer = paired["answer"]
         if independent is not None:
-            # Rates are grouped by the item of the first response only. The item of the second response may be outside
-            # `items`, which the temporary plan does not contain. Therefore, it is replaced by 0.
+            # The temporary plan contains only the items in `items`, and the second item may not be one of them. It is replaced by
+            # 0, because the rates depend only on the first item.
             second_item = np.zeros_like(independent["item"])
             independent_trials = Trials.independent(
                 independent["item"], independent["first"], independent["second"], second_item
@@ -618,7 +618,7 @@ class TrialsByItem:
         missing_reason = np.where(np.isnan(answer), _NOT_ASKED, 0).astype(np.int8)
         verdicts = Verdicts(plan, answer, hard_answer=answer, missing_reason=missing_reason, judge={})
 
-        # `detail` counts independent trials by the item of their second response, which was replaced
+        # `detail` would be wrong: it counts trials by their second item, which was replaced
         return replace(verdicts.rates(), detail=None)
 
     def _add_independent(self, columns: Mapping[str, NDArray[Any]]) -> None:
@@ -647,8 +647,10 @@ class TrialsByItem:
     def _add_to_rate_totals(self, columns: Mapping[str, NDArray[Any]], is_selected: Bools) -> None:
         """Add answered independent trials to the totals from which false-positive rates are estimated.
 
-        `independent` has totals by item. `_totals_by_group` has totals by step of the plan (0 for the first plan, 1, 2, … for its
-        extensions) and by membership in a complete block, a set of trials that compares all agents of the first plan.
+        `independent` has totals by item. `_totals_by_group` has totals by two properties of a trial:
+
+        - its step: 0 for the first plan, and 1, 2, … for the extensions of the plan
+        - whether it is in a complete block, which is a set of trials that compares all agents of the first plan
 
         columns : array (n_rows,) by name of the column: `_INDEPENDENT_COLUMNS` and, for an extended plan, the columns that
             `_get_extension_columns` reads
@@ -678,9 +680,11 @@ class TrialsByItem:
     def _get_extension_columns(self, columns: Mapping[str, NDArray[Any]], is_selected: Bools) -> _ExtensionColumns:
         """Return the columns by which independent trials of an extended plan are grouped.
 
-        They are the step, whether the trial is in a complete block, and for which of its agents it counts. Steps are the first
-        plan (0) and its extensions (1, 2, …). Trials of a plan that was never extended have step 0, are in complete blocks, and
-        count for both agents.
+        - `step` is 0 for the first plan, and 1, 2, … for its extensions.
+        - `in_complete_block` states whether the trial is in a block that compares all agents of the first plan.
+        - `counts_for_first` and `counts_for_second` state for which of its agents the trial counts.
+
+        In a plan that was never extended, all trials have step 0, are in complete blocks, and count for both agents.
 
         columns : array (n_rows,) by name of the column. Only an extended plan needs "first", "second", "role", "step",
             "weight_first" and "weight_second".
@@ -747,8 +751,8 @@ class TrialsByItem:
         for name in records.dtype.names or ():
             records[name] = self._compute_record_field(columns, name)[sorted_rows]
 
-        # A partition begins at each row whose partition number differs from that of the row before. The number −1, which no
-        # partition has, is added at both ends, so that the first partition begins at 0 and the last one ends after the last row.
+        # Find the rows at which the partition number changes. The number −1 of no partition is added at both ends, so that the
+        # first and the last row are bounds, too.
         bounds = np.flatnonzero(np.diff(sorted_partitions, prepend=-1, append=-1)).tolist()
         for start, stop in pairwise(bounds):
             first_item = int(sorted_partitions[start]) * self._items_per_partition
@@ -910,18 +914,17 @@ def open_trials_by_item(rows: Rows, plan: Plan, directory: Path, *, votes: bool 
 
 
 def select_paired_answers(rates: Rates) -> PairChunk:
-    """Return the mean answer of each ordered pair of agents on each item.
+    """Return a value for each ordered pair of agents on each item: the mean answer to the pair's paired trials.
 
-    Pairs with a held-out response are left out. The value of a pair on an item is its true-positive rate (TPR, the mean of its
-    answers). If each pair has its own false-positive rate (FPR), the value is TPR − FPR. The weight is the number of answered
-    paired trials.
+    This mean is a true-positive rate (TPR). If each pair has its own false-positive rate (FPR), it is subtracted from the
+    mean. The weight of a value is its number of answered paired trials. Pairs with a held-out response are left out.
     """
     is_training_cell = rates.split.train
     first_in_training = is_training_cell[rates.first, rates.item]
     second_in_training = is_training_cell[rates.second, rates.item]
     is_selected = (rates.n_paired > 0) & first_in_training & second_in_training
 
-    # pairs have an FPR of their own only with matched independent trials
+    # each pair has its own FPR only if the independent trials are matched
     fpr = np.zeros(int(is_selected.sum()))
     if rates.independent == "matched":
         fpr = np.nan_to_num(rates.fpr[is_selected])

@@ -123,11 +123,11 @@ class JudgedTrials:
         return len(self._plan)
 
     def iter_row_keys(self) -> Iterator[RowKey]:
-        """Yield row and request hash of every trial, in the order in which the trials are judged, and keep the hashes.
+        """Yield row and request hash of every trial in the order of judging, and keep the hashes in this object.
 
-        The independent trials at the end of the plan are spread evenly over the trials before them. A run that ends early, for
-        example at its cost cap, therefore has answers of both trial types. Several processes that judge a plan begin at different
-        trials.
+        Independent trials, which compare responses to different items, are at the end of the plan. They are spread evenly over
+        the trials before them. A run that ends early, for example at its cost cap, therefore has answers of both trial types.
+        Several processes that judge a plan begin at different trials.
         """
         n_trials = len(self._plan)
         paired_rows = np.flatnonzero(self._plan.trial_type == PAIRED)
@@ -252,14 +252,14 @@ class JudgedTrials:
 
 
 def _insert_evenly(rows: Iterator[RowKey], n_rows: int, *, base: Iterator[RowKey], n_base: int) -> Iterator[RowKey]:
-    """Yield the elements of two iterators: those of `base`, with those of `rows` in between at equal distances.
+    """Yield the elements of `base`, with the elements of `rows` inserted between them at equal distances.
 
     n_rows, n_base : number of elements of `rows` and of `base`
     """
     n_inserted = 0
     for n_yielded, element in enumerate(base, 1):
         yield element
-        # after a fraction of `base`, the same fraction of `rows` must have been inserted, rounded down
+        # for example, after half of `base`, half of `rows` must have been inserted
         n_due = n_yielded * n_rows // n_base
         yield from islice(rows, n_due - n_inserted)
         n_inserted = n_due
@@ -527,8 +527,8 @@ def _check_single_server(config: JudgeConfig) -> None:
 def _make_provider(run: _Run, config: JudgeConfig, store: Store, batching: Batching) -> BatchProvider:
     """Make the provider of a judge's batches: a Batch API, or a folder for the exchange with an external engine.
 
-    The path of the folder is shown to the user. For a Batch API, it is checked first that the API keys of all judges of the jury
-    may be sent to their hosts.
+    The path of the folder is shown to the user. Before a Batch API is used, the API keys of all judges of the jury are checked:
+    each may be sent only to hosts that it belongs to or that the user allowed.
 
     run : plan, store, options, budget and log, which all judges of a jury share
     config : judge with one server
@@ -563,11 +563,11 @@ def _make_verdicts(
     *,
     warnings: tuple[Finding, ...] = (),
 ) -> Verdicts:
-    """Convert answers to verdicts, with costs and with findings (messages for the user) about the answers.
+    """Combine the answers of a judge with their costs and with messages for the user (findings).
 
-    If the options name a cost account, the verdicts get the costs of all invocations of the run, which the store has summed in
-    this account. Otherwise, they get the costs of this invocation. The names of the models that answered are added to the store,
-    unless the store is open only for reading.
+    With a cost account, the verdicts contain the costs of all invocations of the run, as recorded in the store. Otherwise,
+    they contain only the costs of this invocation. The names of the models that answered are written to the store, unless it
+    is read-only.
 
     run : plan, options and budget
     config : judge that gave the answers
@@ -613,11 +613,12 @@ def _record_answering_models(run: _Run, config: JudgeConfig, store: Store, answe
 
 
 def _sum_calibration_costs(store: Store, account: str, answers: PlanAnswers) -> float:
-    """Sum the costs of the answers that the calibration of the judge has paid for, and that the plan reuses.
+    """Sum what the calibration of the judge has paid for answers that the plan reuses.
 
     A calibration tests a judge on trials whose correct answers are known. Its payments have a separate cost account.
 
     account : cost account of the run
+    answers : answers to the trials of the plan, with their request hashes
 
     Returns the sum in USD; NaN if a cost is unknown.
     """

@@ -96,10 +96,10 @@ def _estimate_by_concurrency(config: JudgeConfig, n_calls: int) -> tuple[float, 
 
 
 def seconds_in_flight(n_calls: int, *, seconds: float, start: int, limit: int) -> float:
-    """Compute the duration of calls that are sent in rounds, each with twice as many calls in flight as the round before.
+    """Compute the duration of calls that are sent in rounds of growing size.
 
-    The calls of a round are sent at once and take the same time. Once a round has as many calls as the limit allows, the
-    later rounds have the same number.
+    All calls of a round are sent at once and take the same time. Each round has twice as many calls as the round before, up to
+    a limit. For example, 100 calls with a limit of 35 may be sent in rounds of 10, 20, 35 and 35 calls.
 
     Parameters
     ----------
@@ -113,8 +113,8 @@ def seconds_in_flight(n_calls: int, *, seconds: float, start: int, limit: int) -
     Returns
     -------
     float
-        Seconds until all calls are answered: `seconds` times the number of rounds. A round that is not full counts in
-        proportion to its calls, but there is at least one round. 0 without a call.
+        `seconds` times the number of rounds. If the last round is not full, it counts as a fraction of a round. The result is at
+        least `seconds`, or 0 without a call.
 
     Examples
     --------
@@ -382,10 +382,10 @@ def _with_answers_under_other_settings(
     *,
     known_digests: set[str],
 ) -> Cost:
-    """Add to an estimate how many trials the same model has answered under other settings, and how these settings differ.
+    """Add to an estimate how many trials the same model has answered under other settings, such as another prompt.
 
-    Of the last `MAX_OTHER_JUDGES` judges of the model in the store, the one with the most answers to the first `CHUNK` trials is
-    reported. Judges whose prompt has other labels are ignored.
+    The last `MAX_OTHER_JUDGES` judges of the model in the store are examined. The one with the most answers to the first
+    `CHUNK` trials is reported, with the differences of its settings. Judges whose prompt has other labels are ignored.
 
     compute_keys : function that yields the row and the request hash of each trial, given the questions of a judge
     known_digests : digests of the questions of this judge, and of the other judges of its jury

@@ -196,11 +196,11 @@ class Lexical:
 def _weight_words(
     matrix: csr_array[np.int8], item_of_text: Index, is_fitted_on: NDArray[np.bool_]
 ) -> tuple[csr_array[np.int8], Floats]:
-    """Compute the weights of words, and select the words that can contribute to a similarity.
+    """Compute the weights of words, and select the words that can contribute to a similarity of texts.
 
-    Each model of text similarity is fitted on a part of the items. The weight of a word in a model is its inverse document
-    frequency (idf) over these items; it is 0 for a word that occurs on all of them. A word is selected if at least two texts
-    contain it, and its weight is above 0 in at least one model.
+    Each model of similarity is fitted on some of the items. The weight of a word is its inverse document frequency (idf): rare
+    words weigh more, and a word that occurs on all of these items has weight 0. A word is selected under two conditions: at least
+    two texts contain it, and it has a positive weight in at least one model.
 
     matrix : int8 csr_array (n_texts, n_words), 1 if the text contains the word
     item_of_text : int array (n_texts,), item of each text
@@ -302,14 +302,12 @@ def sample_pairs(
 ) -> tuple[Index, Index]:
     """Sample distinct ordered pairs of two different texts uniformly.
 
-    The partners of a text are the texts that can form a pair with it: the other texts on its item if `paired` is True, else the
-    texts on all other items. All possible pairs are numbered from 0 on, numbers are drawn without replacement, and each number is
-    converted to its pair of texts.
+    If `paired` is True, the two texts of a pair respond to the same item. Otherwise, they respond to different items.
 
     item_of_text : int array (n_texts,), item of each text, ascending
-    rng : source of the sample
-    paired : whether the two texts of a pair respond to the same item; otherwise they respond to different items
-    limit : largest number of pairs; if no more pairs are possible, all of them are returned
+    rng : random number generator
+    paired : whether the two texts of a pair respond to the same item
+    limit : maximum number of pairs; if there are no more possible pairs, all of them are returned
 
     Returns the positions of the first and of the second texts, two int arrays (n_pairs,).
     """
@@ -317,7 +315,8 @@ def sample_pairs(
     item_start = np.searchsorted(item_of_text, item_of_text, side="left")
     n_on_item = np.searchsorted(item_of_text, item_of_text, side="right") - item_start
 
-    # the pairs with the first text 0 are numbered first, then those with the first text 1, and so on
+    # Number all possible pairs: first those that begin with text 0, then those that begin with text 1, and so on.
+    # A partner of a text is any text that can form a pair with it.
     n_partners = n_on_item - 1 if paired else len(item_of_text) - n_on_item
     pairs_end = np.cumsum(n_partners)
     pairs_start = pairs_end - n_partners
@@ -326,8 +325,8 @@ def sample_pairs(
     first = np.searchsorted(pairs_end, pair_numbers, side="right")
     partner_numbers = pair_numbers - pairs_start[first]  # 0 for the first partner of the text
 
-    # Convert the number of a partner to its position, by skipping the texts that are no partners. For example, if the texts 2, 3
-    # and 4 are on one item, the paired partners of text 3 are 2 and 4, and its other partners are 0, 1, 5, …
+    # Convert partner numbers to text positions by skipping the texts that are not partners. For example, let the texts 2, 3 and 4
+    # respond to one item. The partners of text 3 are then 2 and 4 if `paired` is True, and otherwise 0, 1, 5, …
     if paired:
         second = item_start[first] + partner_numbers
         second[second >= first] += 1  # skip the first text itself
@@ -378,12 +377,12 @@ def _fit_scale_and_threshold(paired: Floats, independent: Floats, *, is_self_pla
 def compute_text_weights(
     matrix: csr_array[np.int8], *, item_of_text: Index, agent_of_text: Index, word_weights: Floats
 ) -> Floats:
-    """Compute the weights of texts. Texts that share unusually many words with other responses to their item weigh less.
+    """Compute a weight for each text. Texts that share unusually many words with other responses to their item weigh less.
 
-    - A word is common on an item if at least two agents used it in their responses to the item.
-    - The common weight of a text is the sum of the weights of its common words. That of an agent is the mean over its texts.
-    - The limit of an item is `MAX_QUARTILES` times the upper quartile of the agents' common weights above 0.
-    - The weight of a text is min(1, limit / common weight) to the power of `LENGTH_POWER`.
+    1. A word is common on an item if at least two agents used it in their responses to the item.
+    2. The overlap of a text is the sum of the weights of its common words. The overlap of an agent is the mean over its texts.
+    3. The limit of an item is `MAX_QUARTILES` times the upper quartile of the agents' overlaps that are above 0.
+    4. The weight of a text is min(1, limit / overlap) to the power of `LENGTH_POWER`.
 
     matrix : int8 csr_array (n_texts, n_words), 1 if the text contains the word
     item_of_text, agent_of_text : int arrays (n_texts,), item and agent of each text; `item_of_text` ascends
@@ -393,9 +392,9 @@ def compute_text_weights(
     """
     n_texts, n_words = matrix.shape
     common_words = _find_common_words(matrix, item_of_text=item_of_text, agent_of_text=agent_of_text)
-    ratios = np.ones((n_texts, word_weights.shape[1]))  # min(1, limit / common weight)
+    ratios = np.ones((n_texts, word_weights.shape[1]))  # min(1, limit / overlap)
 
-    # 1 for each common word of the current item; one array serves all items, because it is as long as the vocabulary
+    # 1 for each common word of the current item; the array is long, so it is reused for all items
     is_common = np.zeros(n_words, dtype=np.int8)
 
     for texts in _iter_texts_by_item(item_of_text):
@@ -441,7 +440,7 @@ def _find_common_words(matrix: csr_array[np.int8], *, item_of_text: Index, agent
     n_agents = int(agent_of_text.max()) + 1
     n_items = int(item_of_text.max()) + 1
 
-    # a code for each pair of an item and an agent; all responses of the agent to the item are one group
+    # all responses of an agent to an item form one group, which is identified by a number
     codes = item_of_text * n_agents + agent_of_text
     distinct_codes, group_of_text = np.unique(codes, return_inverse=True)
     item_of_group = distinct_codes // n_agents
@@ -482,7 +481,7 @@ def _compute_upper_quartiles_above_zero(values: Floats) -> Floats:
     n_zeros = np.count_nonzero(sorted_values == 0, axis=0)
     last_row = len(values) - 1
 
-    # Position of the quartile in each sorted column, after the zeros. In a column of zeros, the last row is used.
+    # The quartile is three quarters of the way from the first positive value to the last row. A column of zeros gives 0.
     position = n_zeros + 0.75 * (last_row - n_zeros)
     lower_row = np.floor(position).astype(np.int64)
     upper_row = np.minimum(lower_row + 1, last_row)

@@ -111,9 +111,10 @@ class LitellmJudge:
 def _to_call_error(error: Exception) -> CallError:
     """Convert an exception that litellm raised to a CallError.
 
-    Our HTTP client may have raised a CallError that litellm has wrapped in another exception. In this case, the original
-    CallError is returned. A timeout is a transient error: the call may be sent again. An exception that is not one of OpenAI's
-    SDK is also a transient error.
+    - A CallError of our HTTP client, which litellm may have wrapped in another exception, is returned itself.
+    - A timeout is a transient error: the call may be sent again.
+    - Any other error of OpenAI's SDK is converted by `_convert_api_error`.
+    - All remaining exceptions are transient errors.
     """
     original_error = _find_call_error(error)
     if original_error is not None:
@@ -126,11 +127,12 @@ def _to_call_error(error: Exception) -> CallError:
 
 
 def _convert_api_error(error: openai.APIError) -> CallError:
-    """Convert an error of OpenAI's SDK to a CallError.
+    """Convert an error of OpenAI's SDK to a CallError. litellm reports the errors of all providers as errors of this SDK.
 
-    litellm reports the errors of all providers as errors of this SDK. The error ends the run if credentials are missing, or if
-    its message contains an error code that concerns the account or the model. For all other errors, the HTTP status of the
-    reply decides whether the run ends, the request is rejected, or the call may be sent again.
+    1. If credentials are missing, the run ends.
+    2. If the message contains an error code that concerns the account or the model, the run ends.
+    3. Otherwise, the HTTP status decides: the run ends, the request is rejected, or the call may be sent again.
+    4. Without a status, the call may be sent again.
     """
     message = str(error)
     if any(part in message.lower() for part in _NO_CREDENTIALS):
@@ -152,8 +154,9 @@ def _make_error_from_status(
 ) -> CallError:
     """Make the error for a reply of the server that has an HTTP status of at least 400.
 
-    If the run has to stop only because of a code in the message, the `wording` of the error is this code. The message might
-    quote a judged text that contains the code. `to_rejection_if_quoted` checks this: it searches the request for the wording.
+    The run may have to stop only because of an error code in the message. However, the message might only quote a judged text
+    that contains the code. The code is therefore stored as the `wording` of the error, and `to_rejection_if_quoted` searches the
+    request for it.
 
     status : HTTP status of the reply
     message : message of the exception that litellm raised

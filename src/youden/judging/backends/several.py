@@ -173,9 +173,11 @@ class RoundRobin:
     def _select_server(self, tried: Collection[_Server]) -> _Server:
         """Select the server for a request.
 
-        A server that is left out comes first if it is time to probe it. Otherwise, the working server with the fewest calls in
-        flight is selected, if possible one without a recent reply with HTTP 429. If no server works, the server that is to be
-        probed next is selected.
+        The first of the following servers is selected:
+
+        1. A server that is left out because of failures, if it is time to test whether it works again (a probe).
+        2. The working server with the fewest calls in flight. Servers without a recent reply with HTTP 429 come first.
+        3. If no server works, the server whose probe is due next.
 
         tried : servers that failed for this request, which are not selected again
         """

@@ -228,9 +228,9 @@ def find_account_error(codes: Iterable[object], message: object) -> tuple[int, s
     Returns
     -------
     (int, str or None) or None
-        None if there is no such error. Otherwise, the HTTP status that fits the error, and the part of the message that
-        identifies it. The status is 402 for missing credit, 401 for an invalid key, and 404 for an unknown model. The part is
-        None if a code identifies the error.
+        None if there is no such error. Otherwise, an HTTP status, and the part of the message that identifies the error. The
+        status is 402 for missing credit, 401 for an invalid key, and 404 for an unknown model. The part is None if a code
+        identifies the error.
 
     Examples
     --------
@@ -262,7 +262,7 @@ def _get_status_of_code(code: object) -> int | None:
 
 
 def is_quotation(wording: str, texts: Iterable[str]) -> bool:
-    """Return whether a text of the request contains a part of an error's message, which may then be a quotation.
+    """Return whether a part of an error's message also occurs in a text of the request. The message may then only quote the text.
 
     Differences in letter case, and in the white space of the request, are ignored.
 

@@ -67,12 +67,12 @@ class UncertainCosts:
         )
 
     def findings(self, model: str) -> tuple[Finding, ...]:
-        """Return findings (messages for the user) on calls whose cost on the provider's bill may differ from the counted cost.
+        """Return messages for the user (findings) on calls whose cost on the provider's bill may differ from the counted cost.
 
-        There is one finding on all answers without valid token counts, and one on all calls without a reply. The facts of a
-        finding are its numbers for other programs: the number of calls ("n") and their counted cost in USD ("usd").
+        There is at most one finding on answers without valid token counts, and one on calls without a reply. Among its `facts`
+        are the number of calls ("n") and their counted cost in USD ("usd").
 
-        model : name of the model. The finding on its doubtful token counts also has it as the fact "doubted".
+        model : name of the model
         """
         findings = []
         if self.n_unreported:

@@ -119,8 +119,9 @@ def to_text(value: object) -> str:
 def classify_status(status: int) -> FailureKind:
     """Return the kind of error that an HTTP status means.
 
-    An error is "transient" if a retry may help, "rejected" if it concerns only this request, and "fatal" if every other
-    request would fail, too.
+    - "transient": a retry may help.
+    - "rejected": the error concerns only this request.
+    - "fatal": every other request would fail, too.
 
     Examples
     --------
@@ -243,10 +244,13 @@ def to_judge_error(error: CallError, *, judge: str, address: str) -> JudgeError:
     Returns
     -------
     JudgeError
-        Its message names a remedy. Its slug depends on the HTTP status: [judge-key] for 401 and 403; [judge-model] for
-        404 and 405; [judge-proxy] for 407; [judge-moved] for a redirect. For all other failures, it is [judge-quota] if
-        the account cannot pay for calls (`kind` "fatal"); [judge-unreachable] without a reply, or if a gateway replied
-        in place of the judge (502, 503, 504); otherwise [judge-rejects].
+        Its message names a remedy. Its slug is the first of the following that applies:
+
+        - [judge-key] for HTTP status 401 or 403, [judge-model] for 404 or 405
+        - [judge-proxy] for 407, [judge-moved] for a redirect
+        - [judge-quota] if the account cannot pay for calls (`kind` "fatal")
+        - [judge-unreachable] without a reply, or if a gateway replied in place of the judge (502, 503, 504)
+        - [judge-rejects] for all other failures
     """
     is_sentence = error.reason.endswith((".", "!", "?", "…"))
     reason = error.reason if is_sentence else f"{error.reason}."

@@ -129,7 +129,7 @@ class RateLimiter:
             if self._token_limiter is None:
                 return
 
-            # `settle` adds the differences between used and estimated tokens of earlier requests, which may be negative
+            # `settle` has added used minus estimated tokens of earlier requests; a negative sum shortens this wait
             remaining_tokens = tokens + self._unsettled_tokens
             self._unsettled_tokens = 0.0
 
@@ -139,8 +139,8 @@ class RateLimiter:
                 await self._token_limiter.acquire(portion)
                 remaining_tokens -= portion
 
-            # If earlier requests used far fewer tokens than estimated, a negative number remains: the next request waits for
-            # fewer tokens. It is added, because `settle` may have changed the sum during the wait.
+            # A negative remainder shortens the wait of the next request. It is added and not assigned, because `settle` may have
+            # changed the sum during the wait.
             self._unsettled_tokens += remaining_tokens
 
     def settle(self, reserved: float, used: float) -> None:

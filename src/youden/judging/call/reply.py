@@ -390,8 +390,8 @@ def _count_bytes(text: str) -> int:
 def _join_content(content: Any) -> tuple[Any, str | None]:
     """Join the parts of a message's content to two texts: the answer, and the refusal (None if there is none).
 
-    A part is a text of the answer, a text of a refusal, or reasoning, which is left out. A content that is not made of parts,
-    such as a text, is returned unchanged, with None as the refusal.
+    Parts with reasoning are left out. If the content does not consist of parts, for example because it is a text, it is
+    returned unchanged, and the refusal is None.
 
     content : text, part or list of parts; None for an empty text
     """

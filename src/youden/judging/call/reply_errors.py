@@ -46,8 +46,11 @@ UNKNOWN_STATUS = 500
 def find_reply_error(reply: object) -> CallError | None:
     """Find and classify the error that a reply contains in place of an answer, although its HTTP status is 200.
 
-    The error may be a field of the reply, of its first choice, or of the message of this choice. A reply is also an error if its
-    finish reason is one of `_FAILED`, or if it has a message and no choices, such as {"object": "error", "message": …}.
+    A reply contains an error in one of these cases:
+
+    - The reply, its first choice, or the message of this choice has an error as a field.
+    - The finish reason of the first choice is one of `_FAILED`.
+    - The reply has a message and no choices, such as {"object": "error", "message": …}.
 
     Parameters
     ----------
@@ -81,15 +84,15 @@ def find_reply_error(reply: object) -> CallError | None:
 
 
 def _find_error_field(reply: dict[str, Any]) -> object | None:
-    """Return the error that a reply contains in place of an answer; None if it contains none.
+    """Find the error that a reply contains in place of an answer; None if there is none.
 
-    The error is the first of the following:
+    The following places are searched in this order:
 
-    - A field `error` of the first choice, of its message, or of the reply.
-    - An object that names the finish reason, if this reason is an error.
-    - If the reply has no choices but a message: its field `errors` or `base_resp`, or else the reply itself.
+    1. The field `error` of the first choice, of its message, and of the reply.
+    2. The finish reason of the first choice, if it is one of `_FAILED`.
+    3. If the reply has no choices: its field `errors` or `base_resp`, or else the reply itself, if it contains an error message.
 
-    A complete answer is an error only if its choice has a field `error`.
+    If the answer is complete, only the field `error` of its choice counts.
 
     reply : the reply, parsed from JSON
     """

@@ -66,7 +66,7 @@ def register_secrets(secrets: Iterable[str | None]) -> None:
 
 
 def _compile_pattern(secrets: Iterable[str]) -> re.Pattern[str] | None:
-    """Compile a pattern of all encodings of the secrets that are masked in replies; None if all secrets are too short."""
+    """Compile a pattern that finds secrets in replies, in all their encodings; None if all secrets are too short to be masked."""
     encoded_secrets: set[str] = set()
     for secret in secrets:
         if len(secret) >= MIN_SECRET_CHARACTERS:
@@ -74,7 +74,7 @@ def _compile_pattern(secrets: Iterable[str]) -> re.Pattern[str] | None:
     if not encoded_secrets:
         return None
 
-    # the first alternative that fits is masked, so the longest come first: one encoded text may contain another
+    # the pattern takes the first alternative that fits, so longer texts come before texts that they contain
     longest_first = sorted(encoded_secrets, key=len, reverse=True)
     return re.compile("|".join(map(re.escape, longest_first)))
 
@@ -173,19 +173,19 @@ def _iter_encodings(secret: str) -> Iterator[str]:
 
 
 def _encode_base64_at_offset(secret: str, n_bytes_before: int) -> str:
-    """Return the characters that represent a secret in the base64 encoding of any longer text that contains the secret.
+    """Return the characters by which a secret is found in the base64 encoding of a longer text that contains the secret.
 
-    Base64 encodes each group of three bytes by four characters, so the result depends on the position of the secret within a
-    group. Characters at both ends that also depend on the bytes before or after the secret are left out.
+    Base64 encodes each group of three bytes by four characters. The result therefore depends on where in a group the secret
+    begins. Characters that also encode bytes before or after the secret are left out.
 
     n_bytes_before : number of bytes in the group before the secret: 0, 1 or 2
     """
     encoded = base64.b64encode(bytes(n_bytes_before) + secret.encode()).decode()
 
-    # a character encodes 6 bits, so the bytes before the secret affect this number of characters
+    # skip the characters that encode bytes before the secret; a character encodes 6 bits
     start = math.ceil(8 * n_bytes_before / 6)
 
-    # if there is padding (=), the last character before it also depends on the bytes after the secret
+    # with padding (=), the group is incomplete: in a longer text, its last character also encodes the next byte
     stop = len(encoded)
     if encoded.endswith("="):
         stop = len(encoded.rstrip("=")) - 1

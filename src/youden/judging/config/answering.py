@@ -216,10 +216,14 @@ class AnswerSettings(BaseModel):
         Returns
         -------
         dict of str to JSON value
-            `backend`, `model` and `base_url` (address of the server); `prompt` (its name) and `prompt_digest` (digest of its
-            text); `decision` and `parser` (form of the answer, and how it is read); `parameters` of a request. `truncate` (how
-            long texts are shortened) and `context_window` (largest number of tokens of a request and its answer) are included
-            only if long texts are shortened.
+            The settings by name:
+
+            - `backend`, `model`, and `base_url`, the address of the server
+            - `prompt` (its name) and `prompt_digest` (digest of its text)
+            - `decision` and `parser`: form of the answer, and how it is read
+            - `parameters` of a request
+            - only if long texts are shortened: `truncate` (how they are shortened) and `context_window` (maximum number of tokens
+              of a request and its answer)
         """
         prompt = self.loaded_prompt
         described: dict[str, Json] = {

@@ -80,7 +80,7 @@ def load_judge_of_run(config: RunConfig) -> JudgeConfig:
 
 
 def _report_shipped_judge_hidden_by_file(config: RunConfig) -> None:
-    """Warn the user if the file of the run's judge is next to the config and hides a shipped judge of the same name.
+    """Warn the user if a file next to the run's config hides a shipped judge of the same name.
 
     Raises: ConfigError [shadowed] if the environment variable CI is set.
     """

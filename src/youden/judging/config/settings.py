@@ -140,8 +140,8 @@ class JudgeConfig(RequestSettings, AnswerSettings):
     def starts_with_label(self) -> bool:
         """Whether the first token of a reply identifies the label.
 
-        This is the case if the labels begin with different letters, and if the config sets no `max_tokens` that would allow an
-        explanation before the label.
+        This is the case under two conditions. The labels begin with different letters, and the config sets no `max_tokens` that
+        would allow an explanation before the label.
         """
         labels = self.loaded_prompt.labels
         initials = {label[:1].casefold() for label in labels}

@@ -132,12 +132,13 @@ def is_loopback(host: str) -> bool:
 
 
 def find_key_uses(backend: str, model: str | None, variable: str | None, urls: Iterable[str]) -> tuple[KeyUse, ...]:
-    """Return which environment variables with API keys a judge sends to which hosts.
+    """Find which environment variables with API keys a judge sends to which hosts.
 
-    - A variable that the config names is sent to the host of each address. Without an address, the library of the backend selects
-      the host; the result then contains `BACKEND/PROVIDER`, such as litellm/groq, in place of the host.
+    - If the config names a variable, this variable is sent to the host of each address. Without an address, the backend's
+      library selects the host. The result then contains the text `BACKEND/PROVIDER`, such as litellm/groq, in place of the
+      host.
     - If the config names no variable, only the backend litellm sends variables: those of the model's provider, such as
-      GROQ_API_KEY and GROQ_API_TOKEN. It sends none for the provider openai and for local servers such as ollama.
+      GROQ_API_KEY. It sends none for the provider openai and for local servers such as ollama.
 
     Parameters
     ----------
@@ -270,8 +271,11 @@ def _list_known_hosts() -> dict[str, list[str]]:
 def is_allowed_key_use(use: KeyUse) -> bool:
     """Return whether an environment variable may be sent to a host.
 
-    The host must belong to the provider of the key, or be set by a variable such as OPENAI_BASE_URL, or be allowed by the user
-    with `youden doctor --trust`.
+    One of these conditions must hold:
+
+    - The host belongs to the provider of the key.
+    - A variable such as OPENAI_BASE_URL contains the host.
+    - The user has allowed the host with `youden doctor --trust`.
 
     Raises
     ------

@@ -85,10 +85,10 @@ class BatchLeases:
         return [call for call in calls if call.key in keys_to_send]
 
     def release_requests_sent_by_others(self, keys: Collection[str]) -> set[str]:
-        """Release the leases on requests that are part of another process's batch, and return the keys of the other requests.
+        """Release the leases on requests that another process has put into a batch, and return the keys of the other requests.
 
-        The other process will store the answers to the requests in its batch, so `waits_for_other_process` is set. It may have
-        sent the batch before its leases expired and this process acquired them.
+        A lease is the right to send a request. The other process may have sent its batch before its leases expired and this
+        process acquired them. It will store the answers, so `waits_for_other_process` is set.
 
         keys : request hashes that this process has leased
         """

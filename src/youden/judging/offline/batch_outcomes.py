@@ -17,16 +17,18 @@ def find_outcomes(
 ) -> tuple[dict[str, Completion | CallError], list[str]]:
     """Find the outcomes of the requests of a batch that has ended, and the requests whose results are still missing.
 
-    A request without a line in the result files did not run if the files are complete, for example because the batch expired.
-    Its outcome is then a transient failure, so that it may be sent again. Otherwise, its result is missing: it will follow.
+    - The outcome of a request with a result is this result.
+    - Without any result, the outcomes are the errors of the requests because of which the provider rejected the batch.
+    - A request without a result did not run if the files are complete, for example because the batch expired. Its outcome is then
+      a transient failure, so that it may be sent again. If the status is "failed", it has no outcome.
+    - If the files are not complete, the result is missing and will follow.
 
     job : record of the batch, with the hashes of its requests
     state : final state of the batch. The files are complete if they have `state.n_lines` lines; None means that this is never
-        certain. If they have no results, the outcomes are the errors of rejected requests in `state.errors`.
+        certain.
     files : contents of the result files; lines that are damaged or belong to other requests are ignored
 
-    Returns the outcomes by request hash, and the hashes of the requests whose results are missing. If the status is "failed",
-    requests that did not run have no outcome.
+    Returns the outcomes by request hash, and the hashes of the requests whose results are missing.
     """
     results = _merge_results(files)
     outcomes = {key: results[key] for key in job.keys if key in results}

@@ -179,14 +179,15 @@ def iter_entries(questions: Questions, plan: Plan, store: Store) -> Iterator[tup
 
 
 def redact(entry: Entry, *, read: Callable[[Completion], Reading], labels: Iterable[str]) -> Entry:
-    """Replace the texts of an entry by their hashes (SHA-256), so that a cassette can be published without them.
+    """Replace the texts of a recorded request and its outcome by their hashes (SHA-256).
 
-    The entry can still be replayed: a text that is read as the same answer replaces the text of the answer.
+    A cassette, a file of recorded requests and answers, can then be published without the texts. It can still be replayed: the
+    text of an answer is replaced by a text that is parsed as the same answer.
 
     Parameters
     ----------
     entry : Entry
-        The entry, which stays unchanged. If it is redacted already, it is returned.
+        The recorded request and its outcome. If the entry is redacted already, it is returned.
     read : callable
         Function that parses an answer.
     labels : iterable of str
@@ -195,10 +196,15 @@ def redact(entry: Entry, *, read: Callable[[Completion], Reading], labels: Itera
     Returns
     -------
     Entry
-        The entry with a hash in place of each text of the request, of a refusal, and of the reason of a failure. The text of an
-        answer is replaced by its hash if `read` gives the same result for the hash. Otherwise, it is replaced by the first text
-        with the same result among the labels, `<think>` (the beginning of a reasoning), and the labels in JSON. If there is no
-        such text, the hash is used.
+        The entry with hashes in place of the texts of the request, of a refusal, and of the reason of a failure. The text of an
+        answer becomes the first of the following that `read` parses in the same way:
+
+        1. the hash of the text
+        2. a label
+        3. `<think>`, the beginning of reasoning
+        4. a label in JSON
+
+        If none of them is parsed in the same way, the hash is used.
     """
     if entry.redacted:
         return entry

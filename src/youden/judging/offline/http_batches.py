@@ -118,8 +118,8 @@ class _HttpBatches:
     async def _find_or_start_batch(self, start: _BatchStart) -> str | None:
         """Make one attempt to start the batch of a file, and return its id.
 
-        If an earlier attempt may have started the batch, the provider's list of batches is searched first, so that no second
-        batch is started.
+        An earlier attempt may have started the batch already. In this case, the provider's list of batches is searched first, so
+        that the batch is not started twice.
 
         start : state of the attempts. `may_exist` is set to True if this attempt may have started a batch.
 
@@ -303,7 +303,7 @@ class OpenAIBatches(_HttpBatches):
 
 
 def _count_result_lines(status: str, result_counts: Sequence[int], *, has_files: bool) -> int | None:
-    """Return the number of result lines that OpenAI's batch has, if it ended before all of its requests ran.
+    """Return the number of result lines of a batch of OpenAI that ended before all of its requests ran.
 
     status : status of the batch
     result_counts : numbers of requests with an answer and with an error; shorter if a number is not known

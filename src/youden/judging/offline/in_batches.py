@@ -149,8 +149,8 @@ class BatchRunner:
     async def _resume_batch(self, recorded_job: Job) -> Job | None:
         """Take over one batch that an earlier process left in progress, and reserve its largest possible cost in the budget.
 
-        If the earlier process has uploaded the file of requests, but has not recorded the id of the batch, the provider is asked
-        whether the batch exists. If it does not exist, it is started now.
+        The earlier process may have uploaded the file of requests without recording the id of the batch. In this case, the
+        provider is asked whether the batch exists. If it does not exist, it is started now.
 
         recorded_job : record of the batch in the store; its cost is NaN if it is not known
 
@@ -184,7 +184,7 @@ class BatchRunner:
             unsent_keys = self._leases.release_requests_sent_by_others([line.key for line in batch_lines])
             lines_to_send = [line for line in batch_lines if line.key in unsent_keys]
 
-            # `_iter_lines` has counted these costs towards the cap; `_send_lines` reserves those of the lines that are sent
+            # subtract what `_iter_lines` has added, because `_send_lines` reserves the costs of the lines that are sent
             self._unsent_lines_usd -= math.fsum(line.usd for line in batch_lines)
             if not lines_to_send:
                 continue
@@ -195,10 +195,11 @@ class BatchRunner:
         return jobs
 
     def _iter_lines(self) -> Iterator[RequestLine]:
-        """Make the lines of the requests to send, until the cost cap is reached.
+        """Yield the requests to send, as lines of a batch file, until the cost cap is reached.
 
-        The largest possible cost of each line is added to `_unsent_lines_usd`. At the first request that the cap does not allow,
-        `_is_over_cap` is set, and the leases on this and all later requests are released.
+        The largest possible cost of each line is added to `_unsent_lines_usd`. At the first request that the cap does not
+        allow, `_is_over_cap` is set. The leases on this and the later requests are released, so that other processes may send
+        them.
         """
         for leased_calls in self._iter_leased_calls():
             for position, call in enumerate(leased_calls):
@@ -411,7 +412,7 @@ class BatchRunner:
         remaining_job = replace(job, keys=tuple(missing_keys), usd=job.usd - reserved_usd, id=new_id())
         self._leases.replace_record(job, remaining_job)
         self._store.flush()
-        # reserve first: otherwise the amount would seem to be available between the two steps
+        # reserve before settling, so that no other call can use the amount in between
         self._budget.reserve_unconditionally(remaining_job.usd)
         self._budget.settle(job.usd, spent_usd)
         return remaining_job
@@ -444,10 +445,10 @@ class BatchRunner:
         rows_by_key = self._find_rows(outcomes)
         self._leases.check()
 
-        # with the option `retry_failed`, requests whose failure is stored are sent again; their calls continue from that failure
+        # with `retry_failed`, requests that failed in an earlier run were sent again: their calls need the stored failure
         stored_outcomes = self._store.get_outcomes(list(rows_by_key)) if self._outcomes.retry_failed else {}
 
-        # answers come first: they show that the server works, so the requests are at fault for the failures
+        # store answers first: they show that the server works, so that failures are due to their requests
         answers = {key: outcome for key, outcome in outcomes.items() if isinstance(outcome, Completion)}
         failures = {key: outcome for key, outcome in outcomes.items() if isinstance(outcome, CallError)}
         answers_first: dict[str, Completion | CallError] = {**answers, **failures}

@@ -12,12 +12,12 @@ from functools import lru_cache
 
 
 def find_label(text: str, labels: Collection[str]) -> str | None:
-    """Find the label that a text without reasoning gives as its answer; None if the answer is not clear.
+    """Find the label that a text gives as its answer; None if the answer is not clear. The text must contain no reasoning.
 
-    - If only one label occurs in the text, this label is the answer, provided that at least one occurrence is neither negated
+    - If only one label occurs in the text, it is the answer. One of its occurrences must be a real answer: neither negated
       ("YES is wrong") nor an ordinary word of a sentence ("no doubt").
-    - Otherwise, the answer is the label that is the whole first line or the whole last line. If both lines are labels, they must
-      be the same.
+    - Otherwise, the answer is the label that is the whole first line or the whole last line. If both lines are labels, they
+      must be the same.
 
     Punctuation and Markdown around a line, and lines with an empty checkbox, are ignored. Letter case does not matter, except for
     a label of one letter within a line: "a" is not the label A.
@@ -182,13 +182,13 @@ def _normalize_and_trim(text: str) -> str:
 
 @lru_cache(maxsize=64)
 def _compile_label_pattern(labels: tuple[str, ...]) -> re.Pattern[str]:
-    """Compile a pattern that matches labels as whole words. The label at position 3 is matched by the group `label3`.
+    """Compile a pattern that finds labels as whole words in a text.
 
-    If several labels match, the longest one is taken. If more than two labels are numbers, they form a scale, and its highest
-    number may follow a label, as in "4/5" and "4 out of 5".
-
-    The pattern also matches numbers that are not labels, such as 0.5, 3/10 and "scale of 1 to 5", but in no group. The label 5 is
-    therefore not found in 0.5.
+    - The label at position 3 is matched by the group `label3`. If several labels match, the longest one is taken.
+    - If more than two labels are numbers, they form a scale. A label may then be followed by the highest number of the scale, as
+      in "4/5" and "4 out of 5".
+    - Numbers that are not labels, such as 0.5, 3/10 and "scale of 1 to 5", are matched in no group. The label 5 is therefore not
+      found in 0.5.
     """
     groups = []
     for label in sorted(labels, key=len, reverse=True):

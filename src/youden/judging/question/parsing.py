@@ -332,10 +332,11 @@ def _make_reading(label: str, prompt: Prompt, *, answer: float | None = None) ->
 def _is_likeliest_label(
     label: str, top_logprobs: Sequence[tuple[str, float]], labels: Sequence[str], *, has_reasoning: bool
 ) -> bool:
-    """Return whether a token with the largest log-probability belongs to a label: it equals the label or is its beginning.
+    """Return whether a label is the most likely answer: a token of this label has the largest log-probability.
 
-    Tokens of no label are ignored, because the server may have excluded them from the answer. They count if the reply contains
-    reasoning, because the log-probabilities may then be those of the first token of the reasoning.
+    A token belongs to a label if it equals the label or is its beginning. Tokens of no label are ignored, because the server
+    may have excluded them from the answer. If the reply contains reasoning, they count: the log-probabilities may then be
+    those of the first token of the reasoning.
 
     top_logprobs : pairs of token and log-probability, of which at least one token belongs to a label
     labels : all labels that may be answered
@@ -353,8 +354,9 @@ def _find_answer_label(
 ) -> tuple[str | None, MissingReason]:
     """Find the label that an answer gives.
 
-    An answer that consists only of a label, or of a JSON object for "json", gives this label, even if the model was cut off after
-    it. A label within a longer text counts only if the reply is complete and is not a refusal.
+    - If the answer is only a label (for the decision "json": only a JSON object), it gives this label. This holds even if the
+      model was cut off after it.
+    - A label within a longer text counts only if the reply is complete and is not a refusal.
 
     completion : reply of the model
     answer : text of the reply after its reasoning; None if the reasoning is not finished

@@ -90,9 +90,10 @@ class CircuitBreaker:
     def record_failure(self, attempts: Attempts, error: CallError) -> bool:
         """Record a failed call, and open the circuit if the failure shows that the server is down.
 
-        While the circuit is open, all failures belong to the outage. So do the failures because of which it was opened. A call
-        that failed in an outage may have caused it, so its `suspect` is set. When the circuit opens, the earlier failures of
-        these calls no longer count: `n_failed` becomes 0.
+        While the circuit is open, only single calls are sent, to test the server. An outage consists of the failures that opened
+        the circuit and of all failures while it is open. They do not count as attempts: when the circuit opens, `n_failed` of the
+        calls that have failed becomes 0. `suspect` is set for a call that failed in an outage, because its text may have caused
+        the outage.
 
         Parameters
         ----------
@@ -120,7 +121,7 @@ class CircuitBreaker:
         """Count a call that failed without a reply, and return whether its failure is the start of an outage.
 
         An outage starts at once if the connection cannot be opened. Otherwise, it starts when `FAILURE_THRESHOLD` different calls
-        have failed since the last reply. Further failures of one call do not count, because its text may break the server.
+        have failed since the last reply. Each call counts once, because its text may be what makes the server fail.
 
         attempts : earlier failures of the call, in outages (`suspect`) and outside of them (`n_failed`)
         error : the failure

@@ -371,7 +371,7 @@ class RequestLoop:
             self._stop.record_answer()  # the server works, so that later failures do not end the run
             self._record_reply(is_answer=True)  # ends an outage
         finally:
-            call.usd += probe.usd  # cost of the trials, reported with the outcome of `call`
+            call.usd += probe.usd  # reported with the outcome of `call`
             self._outcomes.record_cost(call.key, probe.usd)  # entry in the cost account of the run
 
     async def _maintain_until_cancelled(self) -> None:

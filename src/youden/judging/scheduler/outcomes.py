@@ -117,9 +117,10 @@ class Outcomes:
     def record_answer(self, call: Call, completion: Completion) -> None:
         """End a call with an answer: store it, pass it to `work`, and show the progress.
 
-        An answer shows that the server works, so the earlier failures, which were not its fault, are stored now. If the first
-        answers of the run all lack the log-probabilities that the judge needs, they are stored, and the end of the run is
-        requested.
+        An answer shows that the server works. Earlier failures were therefore due to their requests, and are stored now.
+
+        The judge may need log-probabilities. If the first answers of the run all lack them, the answers are stored, and the end
+        of the run is requested.
 
         call : the call, with its cost in USD (`usd`)
         completion : the reply, also one that cannot be parsed
@@ -138,8 +139,11 @@ class Outcomes:
     def record_failure(self, call: Call, error: CallError, *, may_retry: bool) -> bool:
         """Record a failed attempt, and decide whether it ends the call or the run.
 
-        A transient error may not occur again if the call is sent again. A fatal error would occur in every call of the run. A
-        rejection concerns this call only.
+        There are three kinds of errors:
+
+        - A transient error may not occur again if the call is sent again.
+        - A rejection concerns only this call.
+        - A fatal error would occur in every call of the run.
 
         Parameters
         ----------
@@ -154,8 +158,8 @@ class Outcomes:
         Returns
         -------
         bool
-            True if the call has ended, False if it has to be sent again. After a transient error while the run is about to end,
-            the call ends without a stored failure, so that the next run sends it again.
+            True if the call has ended, False if it has to be sent again. If the run is about to end, a transient error ends the
+            call without a stored failure. The next run then sends the request again.
         """
         if error.kind == "fatal":
             self.stop.request_stop(lambda: self._make_fatal_error(error))

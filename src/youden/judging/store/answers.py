@@ -308,8 +308,8 @@ class Store:
         replaces_answer : bool, default False
             Whether an answer replaces the stored answer, because the request was repeated. By default, the first answer is kept.
         may_flush : bool, default True
-            Whether this call flushes, and waits for the disk, if `MAX_PENDING_WRITES` outcomes are in memory or if the last flush
-            was `FLUSH_INTERVAL_SECONDS` ago. If False, the caller has to call `flush`.
+            Whether this call may flush and wait for the disk. It flushes if `MAX_PENDING_WRITES` outcomes are in memory, or if
+            the last flush was `FLUSH_INTERVAL_SECONDS` ago. If False, the caller has to call `flush`.
 
         Raises
         ------

@@ -149,9 +149,10 @@ class PendingWrites:
     def merge(self, later: PendingWrites) -> Self:
         """Add later writes to these, in place.
 
-        If both have an answer to one request, the later answer is kept. The same holds for two failures of one request, and for
-        two records of one batch (`settled`). If one has an answer and the other a failure, both are kept. Payments of one
-        account for one request are added.
+        - Two answers to one request: the later one is kept. The same holds for two failures, and for two records of one batch
+          (`settled`).
+        - An answer and a failure of one request: both are kept.
+        - Two payments of one account for one request: they are added.
 
         Parameters
         ----------

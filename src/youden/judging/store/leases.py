@@ -113,8 +113,8 @@ class Leases:
     def _find_dead_holders(self, now: float) -> None:
         """Find the other processes whose leases may be taken over, and record their names in `_dead_holders`.
 
-        A process is dead if it ran on this machine and has ended, or if it has not renewed its leases for more than
-        `LEASE_SECONDS`.
+        A process of this machine is dead if it has ended. Any process counts as dead if it has not renewed its leases for more
+        than `LEASE_SECONDS`.
 
         now : time of this process's clock, in seconds
         """
@@ -129,15 +129,14 @@ class Leases:
     def _read_other_holders(self, now: float) -> dict[str, _HolderState]:
         """Read from the store which other processes hold leases, and find out when each has last renewed them.
 
-        The expiry times in the store cannot be compared with the clock of this process, because the clocks of machines differ.
-        But each renewal changes the expiry time. A renewal is therefore dated by the time at which this process, by its own
-        clock, first sees the new expiry time.
+        The clocks of machines differ, so this process cannot compare the expiry times in the store with its own clock. Instead,
+        it notes by its own clock when an expiry time has changed. This is the time of the last renewal.
 
         now : time of this process's clock, in seconds
 
         Returns the state of each process by its name.
         """
-        # if this process did not reach the store, the others may not have reached it either: measure their times again
+        # if this process could not reach the store, perhaps the others could not either: measure their times anew
         previous_states = {} if self.maybe_expired else self._other_holders
 
         states: dict[str, _HolderState] = {}
@@ -155,9 +154,9 @@ class Leases:
 def _get_machine_id() -> str:
     """Return an id of this machine or container. Within it, each process number belongs to one process.
 
-    On Linux, the id consists of the host name, the namespace of process numbers, and the boot id, which changes at each start
-    of the machine. Host names are not unique, and the first containers of all hosts have the same namespace. On other systems,
-    the id consists of the host name and the hardware address.
+    On Linux, the id consists of the host name, the namespace of process numbers, and the boot id. The host name does not suffice,
+    because two machines may have the same one. The namespace differs between the containers of a machine. The boot id changes at
+    each start of a machine. On other systems, the id consists of the host name and the hardware address.
     """
     namespace_and_boot = ""
     with suppress(OSError):

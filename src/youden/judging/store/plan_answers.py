@@ -392,8 +392,10 @@ def _parse_outcome_or_find_reason(
     row : position of the trial in the plan
     outcome : stored outcome of the trial's request; None if there is none
 
-    Returns None if the request can be sent and has no outcome yet. In all other cases, returns two values. The first is a
-    `Reading`: the parsed answer, or the reason why it is missing. The second is the completion that was parsed, or None.
+    Returns None if the request can be sent and has no outcome yet. Otherwise, returns two values:
+
+    - a `Reading`: the parsed answer, or the reason why it is missing
+    - the completion that was parsed; None if there is none
     """
     if isinstance(outcome, Completion):
         return questions.read(outcome), outcome

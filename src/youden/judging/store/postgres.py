@@ -237,9 +237,9 @@ class PostgresBackend(SqlBackend):
     def _open_connection(self) -> Connection:
         """Open a connection to the PostgreSQL server of the store, and set it up for this process.
 
-        The server is set to end transactions of a client that is late or disconnected, because their locks block other processes,
-        and to write commits to its disk before it confirms them. A password in the address is registered as a secret, which
-        messages do not show.
+        - The server ends transactions of a client that is late or disconnected, because their locks block other processes.
+        - The server writes commits to its disk before it confirms them.
+        - A password in the address is registered as a secret, which messages do not show.
 
         Raises: psycopg.OperationalError if the server cannot be reached in time.
         """

@@ -63,9 +63,10 @@ class SharedBudget(Budget):
         return self._count_available_picodollars() >= amount
 
     async def reserve(self, usd: float) -> None:
-        """Reserve a cost. If this member's share of the cap is too small, request a larger share from the group first.
+        """Reserve a cost. If this process's share of the cost cap is too small, request a larger share from the group first.
 
-        If the group does not grant enough, wait until this process or another one releases a reservation.
+        The group consists of all processes that share the cap, its members. If it does not grant enough, wait until a member
+        releases a reservation.
 
         Parameters
         ----------
@@ -84,8 +85,8 @@ class SharedBudget(Budget):
         try:
             while not self._try_reserve(amount):
                 await self._request_larger_share()
-                # If the group granted less than was requested, wait. If it granted all of it, and the amount is not available
-                # even so, another task of this process has reserved a part of the grant: request a larger share at once.
+                # If the group granted less than was requested, wait for a release. Otherwise, another task of this process has
+                # already reserved a part of the grant: request a larger share at once.
                 is_available = self._count_available_picodollars() >= amount
                 if not is_available and self._group.is_limited:
                     await self._wait_for_release()

@@ -181,11 +181,11 @@ class SqliteBackend(SqlBackend):
 
 
 def _find_common_path(path: Path, *, read_only: bool) -> Path:
-    """Return the path by which all processes of this user open a store, because a file may have several paths (hard links).
+    """Return the path by which all processes of this user open a store.
 
-    SQLite writes its log next to the path that it is given. If two processes opened the file by different paths, they would have
-    different logs and damage the file. The first process therefore writes its path to a file in the temporary folder, the path
-    record, and all later processes use this path.
+    A file may have several paths (hard links). SQLite writes its log next to the path that it is given. Two processes with
+    different paths would have different logs, and would damage the file. The first process therefore writes its path to a file
+    in the temporary folder, the path record. All later processes use this path.
 
     path : path of the store. The file is created if it does not exist.
     read_only : whether the store is only read; then neither the store nor the path record is created
@@ -199,7 +199,7 @@ def _find_common_path(path: Path, *, read_only: bool) -> Path:
     has_record = record_file.exists()
     first_path = _read_first_path(record_file, resolved_path)
     if first_path is None and not read_only:
-        # there is no record, or its path leads to another file: an earlier one with the same inode number, which was deleted
+        # there is no record, or it belongs to a deleted file that had the same inode number
         with suppress(OSError):
             _write_path_record(record_file, resolved_path, replaces_record=has_record)
         first_path = _read_first_path(record_file, resolved_path)  # another process may have written its path first

@@ -89,10 +89,11 @@ class Watchdog:
             timer.cancel()
 
     def with_deadline(self, steps: Generator[Any, Any, T]) -> Generator[Any, Any, T]:
-        """Wrap a generator with which psycopg waits for the server, to warn if the server is late and to end at a deadline.
+        """Wrap a generator by which psycopg waits for the server. Warn if the server is late, and raise an error at a deadline.
 
-        The generator of psycopg runs one statement. It yields the event that it waits for, such as data to read. It then gets the
-        event that occurred. The wrapper also accepts 0, which psycopg sends if no event occurred for a while.
+        The generator runs one statement. It yields the event that it waits for, such as data to read. It then receives the
+        event that occurred. If no event occurs for a while, psycopg sends 0 instead. The wrapper then checks how long the
+        server has been silent.
 
         steps : generator of psycopg
 

@@ -249,8 +249,9 @@ class WorkerGroup:
     def _update_rows_in_store(self, needed: int, *, is_leaving: bool) -> None:
         """Write this member's row to the store, and read the rows of the other members of the group.
 
-        The row of a member states how much of the cost cap the member has spent, and how much it may spend. All rows are read
-        and replaced in one transaction. Therefore, two members cannot be granted the same part of the cap.
+        The members of a group are the processes of one run, which share its cost cap. The row of a member states how much of
+        the cap it has spent, and how much it may spend. All rows are read and replaced in one transaction. Therefore, two
+        members cannot be granted the same part of the cap.
 
         needed : picodollars that this member needs in addition to those that it has spent and reserved
         is_leaving : whether this member leaves the group, and needs no more of the cap
@@ -265,7 +266,7 @@ class WorkerGroup:
                 """Return the new rows of all members; called in the transaction of the store, which may be repeated."""
                 nonlocal previous_rows
                 previous_rows = rows
-                # if this member was removed, the row of the group contains all that it has spent and reserved so far
+                # if others removed this member, its amounts so far are in the row of the group
                 counted_elsewhere = report.minimum if self._was_removed(rows) else self._used_before_removal
                 return self._make_new_rows(now, rows, report.without(counted_elsewhere), is_leaving=is_leaving)
 
@@ -300,6 +301,8 @@ class WorkerGroup:
     def _set_totals_and_share(self, rows: Sequence[Member], report: BudgetReport) -> None:
         """Set the totals over the other members (`others`), and the amount of the cost cap that this member may spend.
 
+        A member is a process of the run. The group row contains the amounts of the members that have ended.
+
         rows : new rows: that of the group, those of the other members, and that of this member
         report : amounts of this member, as its row contains them
         """
@@ -314,7 +317,7 @@ class WorkerGroup:
         self._granted = own_row.granted
         self.is_limited = own_row.granted < report.requested
         if self._budget is not None:
-            # the budget counts from the start; the row counts from the last time that other members removed this member
+            # the row does not contain amounts from before the last removal of this member; the budget does
             granted_since_joining = self._used_before_removal + own_row.granted
             self._budget.set_granted(granted_since_joining)
 
@@ -323,8 +326,8 @@ class WorkerGroup:
     ) -> Sequence[Member]:
         """Return the new rows: that of the group, those of the other members that are alive, and that of this member.
 
-        A member has ended if its process has ended, or if it did not renew its row in time. A member that leaves the group keeps
-        what it has spent and reserved, and returns the rest of its share of the cap.
+        A member is a process of the run. It counts as ended if its process has ended, or if it did not renew its row in time. A
+        member that leaves keeps the amount that it has spent and reserved, and returns the rest of its share of the cost cap.
 
         now : time of the database, in seconds
         rows : rows so far
@@ -360,7 +363,7 @@ class WorkerGroup:
         return [group_row, *living_rows, own_row]
 
     def _make_group_row(self, ended_rows: Sequence[Member], *, is_new: bool) -> Member:
-        """Return the new row of the group, which contains the amounts of the members that have ended.
+        """Return the new row of the group, which contains the amounts of members (processes of the run) that have ended.
 
         ended_rows : row of the group so far, or of an earlier group, and rows of members that have ended
         is_new : whether this member begins a new group, because it starts while no other member is alive
@@ -395,8 +398,8 @@ class WorkerGroup:
     def _compute_grant(self, requested: int, granted_to_others: int, *, minimum: int) -> int:
         """Compute the amount of the run's cost cap that this member may spend; all amounts are in picodollars.
 
-        The member is granted the amount that it requests, up to what the grants of the other members leave of the cap. It is
-        always granted `minimum`, the amount that it may have spent already.
+        The member gets the amount that it requests, but at most the part of the cap that is not granted to other members. It
+        always gets at least `minimum`, the amount that it may have spent already.
         """
         if self._budget is None or self._budget.cap == math.inf:
             return requested
