@@ -25,8 +25,9 @@ def find_unescaped_texts(tree: ast.Module) -> set[str]:
         if not isinstance(function, ast.FunctionDef):
             continue
         for call in ast.walk(function):
-            is_echo = isinstance(call, ast.Call) and ast.unparse(call.func) == "click.echo"
-            if not is_echo or not call.args or isinstance(call.args[0], ast.Constant):
+            if not isinstance(call, ast.Call) or ast.unparse(call.func) != "click.echo":
+                continue
+            if not call.args or isinstance(call.args[0], ast.Constant):
                 continue
             if not ast.unparse(call.args[0]).startswith("printable("):
                 names.add(function.name)
