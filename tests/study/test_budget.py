@@ -233,6 +233,9 @@ def test_recall_is_reported_with_the_correlation_of_split_halves(
     assert set(row.recalls or {}) == {1, 3, 5}
     assert row.recall == (row.recalls or {})[5]
     words = " ".join(describe_budget(study, parse_goal("0.5")))
+    unmet = " ".join(describe_budget(study, parse_goal("1")))
+    assert " It finds " in words
+    assert " The best design finds " in unmet
     assert f"{not_none(row.recalls)[5]:.2f} of the top 5 ({not_none(study.halves.recalls)[5]:.2f})" in words
     assert study_budget(dense_world(4, 20), designs=["cyclic"], calls=["50%"], n_seeds=1).tops == (1, 3)
 

@@ -222,8 +222,9 @@ def _describe_recall(study: BudgetStudy, goal: Goal) -> Iterator[str]:
     if row.recalls is not None:
         ceilings = study.halves.recalls
         shares = [f"{share:.2f} of the top {k} ({ceilings[k]:.2f})" for k, share in row.recalls.items()]
+        subject = "The best design" if recommendation.row is None else "It"
         yield (
-            f"This design finds {', '.join(shares)}. In parentheses is the ceiling: how many of the top agents by one half of "
+            f"{subject} finds {', '.join(shares)}. In parentheses is the ceiling: how many of the top agents by one half of "
             "the items are also top agents by the other half. ρ covers all agents: use these shares if the best agents matter."
         )
     if row.regret is not None:
