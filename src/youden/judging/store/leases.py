@@ -136,7 +136,7 @@ class Leases:
 
         Returns the state of each process by its name.
         """
-        # if this process could not reach the store, perhaps the others could not either: measure their times anew
+        # if this process could not reach the store, perhaps the others could not either: restart the measurement of their times
         previous_states = {} if self.maybe_expired else self._other_holders
 
         states: dict[str, _HolderState] = {}
