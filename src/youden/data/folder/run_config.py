@@ -246,7 +246,7 @@ class RunConfig(RunKeys, BaseModel):
     def _check_trials_from(self) -> None:
         """Check the keys of a config with the key `trials_from`, which makes the run repeat the trials of another run.
 
-        Raises: ValueError if a key that plans trials, such as `design`, is not at its default; or if `calls` depends on the
+        Raises: ValueError if a key that plans trials, for example `design`, is not at its default; or if `calls` depends on the
             pool, as "5%" and "450/agent" do.
         """
         fields = type(self).model_fields

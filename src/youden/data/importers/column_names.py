@@ -132,7 +132,7 @@ def infer_role(column: str) -> str | None:
 
     The last part of the path usually decides. It is joined with the part before it in two cases:
 
-    - The last part is generic, such as `text` or `id`.
+    - The last part is generic, for example `text` or `id`.
     - Both parts form a usual name, such as "user_input" for the path `user.input`.
 
     Returns one of `ROLES`, or None if the name suggests no role. The result is "about" if a part of the path denotes

@@ -251,7 +251,7 @@ class _RoleSearch(WideTableSearch):
         holds names if it is not prose and one of these statements is true:
 
         - Its values recur.
-        - Another column, such as `response_a`, holds the responses.
+        - Another column, for example `response_a`, holds the responses.
 
         Nothing is checked if the user named any column.
         """

@@ -112,7 +112,7 @@ class SourceTable(NamedTuple):
 def prepare_table(file: Path, name: str, rows: Rows, columns: Mapping[str, str], add_note: AddNote) -> SourceTable:
     """Make a table whose rows contain no nested objects.
 
-    - The values of a nested object become columns named by their paths, such as `input.question`. A list stays one value.
+    - The values of a nested object become columns named by their paths, for example `input.question`. A list stays one value.
     - If only the objects in the lists of a column have responses, each of these objects becomes a row.
     - In spreadsheets, empty cells of agents, items and prompts are filled with the value above.
     - Rows without responses, such as the rows of a grader in a log, are left out.

@@ -195,7 +195,7 @@ def _find_column_problem(
     Two rules are checked:
 
     - If each agent has its own column of responses, no other column may name the agents.
-    - If a path leads into a list, as `choices[].model` does, the path of the responses must lead into a list, too.
+    - If a path leads into a list (for example `choices[].model`), the path of the responses must lead into a list, too.
 
     row : first row of the table, whose columns the description lists
     paths : path to the value of each role, such as "item" or "text"
