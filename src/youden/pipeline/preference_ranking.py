@@ -128,7 +128,7 @@ def _explain_insufficient_data(
     There are three possible reasons:
 
     - An agent was compared on too few items.
-    - The ability of an agent depends on a single comparison.
+    - The ability of an agent depends on too few comparisons.
     - The judge may prefer the position of a response instead of its content.
 
     preference : facts about the preferences, with the position bias of the judge
