@@ -60,11 +60,16 @@ BUDGET_MULTIPLES = (0.5, 1.0, 2.0)
 def estimate_variance_components(verdicts: Verdicts) -> AgentVariances:
     """Estimate the variance components of each agent's ability from the answers to a plan in blocks.
 
-    A block is a set of trials of one item in which each agent appears once as the first and once as the second text.
+    A block is a set of trials of one item, in which each agent appears once as the first and once as the second text.
 
-    Returns three float arrays (n_agents,): the agent × item variance, the residual variance of one trial, and the constant
-    variance, which more calls do not reduce. The variance of the estimated false-positive rates is part of the residual variance
-    if extensions of the plan add independent trials. Otherwise, it is the constant variance.
+    Returns three float arrays (n_agents,):
+
+    - the agent × item variance: how much the score of an agent varies between items;
+    - the residual variance of one trial;
+    - the constant variance, which more calls do not reduce.
+
+    The variance due to estimated false-positive rates is residual if extensions of the plan add independent trials, otherwise
+    constant.
 
     Raises StatisticsError if the answers cannot be fitted, for example [trial-none] if there are none.
     """
@@ -88,8 +93,8 @@ def estimate_variance_components(verdicts: Verdicts) -> AgentVariances:
 def _compute_block_influence(verdicts: Verdicts, mean_answer: Floats) -> InfluenceTable:
     """Compute the influence of each item on each ability.
 
-    An influence is the item's contribution to the estimation error of the ability. Only answered trials of blocks count. A block
-    has two trials of each agent on one item.
+    The influence is the item's contribution to the estimation error of the ability. Only answered trials in blocks count. A
+    block has two trials of each agent on one item.
 
     mean_answer : float array (n_agents,), mean answer of each agent, before false-positive rates are subtracted
     """
@@ -239,9 +244,9 @@ class PrecisionForecast:
         self.source = OWN_ANSWERS if components else f"{self.domains}, by {kind} answers; this run has no answers yet"
 
     def _set_half_widths(self, plan: Plan, components: AgentVariances | None, kind: AnswerKind) -> None:
-        """Set `half_width`, the forecasts of the half-width of the intervals.
+        """Set `half_width`: forecasts of the half-width of intervals at half, one and two times the plan's trials.
 
-        They are for half, one and two times the plan's trials. A multiple is left out if the items do not allow so many trials.
+        A multiple is left out if the items do not allow so many trials.
 
         components : variance components of the agents from the run's own answers; None to use reference data
         kind : kind of the judge's answers, which selects the reference data
@@ -299,11 +304,11 @@ class PrecisionForecast:
     def _set_trials_or_items_needed(
         self, half_width: float, plan: Plan, components: AgentVariances | None, kind: AnswerKind
     ) -> None:
-        """Set `trials_needed`: the mean number of trials per agent that give the half-width, and its range.
+        """Set `trials_needed`: the usual number of trials per agent that give a half-width, and its range.
 
-        The mean is for the usual variances of the reference data. The range is for variances that give narrower or wider
-        intervals. With `components`, mean and range are the same number. If no number of trials on these items is enough,
-        `items_needed` is set instead.
+        The usual number is for the mean variances of the reference data, and the range is for smaller and larger ones. With
+        `components`, all three numbers are equal. If no number of trials on these items is enough, `items_needed` is set
+        instead.
 
         half_width : half-width of the intervals that the fraction `HALF_WIDTH_FRACTION` of the agents must reach
         components : variance components of the agents from the run's own answers; None to use reference data
@@ -333,10 +338,11 @@ class PrecisionForecast:
     ) -> None:
         """Set the forecasts of a search for the best agents: `lowest_bound`, `search_items` and `search_calls`.
 
-        The search stops when the upper confidence bound on the regret is at most `max_regret`.
+        The regret is how much worse the selected agents are than the best ones. The search stops when its upper confidence
+        bound is at most `max_regret`.
 
         max_regret : maximum regret, at which the search stops
-        n_pilot_calls : paired calls of the plan (its first round), which are enough if one agent is clearly the best
+        n_pilot_calls : paired calls of the first round, which are enough if one agent is clearly the best
         components : variance components by reference data set, float arrays (n_data_sets,)
         plan : plan of the first round
         """
@@ -380,9 +386,9 @@ class PrecisionForecast:
     def to_json(self) -> dict[str, Json]:
         """Return the forecast as a JSON object, for the output of `youden run --json`.
 
-        The keys are names of attributes, and `reach`: the list [`max_regret`, `lowest_bound`, `search_items`, `search_calls`] of
-        attributes for a search for the best agents, None for a plan without a maximum regret. The keys of `half_width` are
-        multiples of the plan's trials, such as "0.5".
+        The keys are names of attributes, and `reach`. `reach` is None for a plan without a maximum regret. For a search, it is
+        the list [`max_regret`, `lowest_bound`, `search_items`, `search_calls`]. The keys of `half_width` are multiples of the
+        plan's trials, such as "0.5".
         """
         attribute_names = (
             "n_independent",
@@ -425,17 +431,15 @@ class _ForecastCases(NamedTuple):
 
 
 def _list_forecast_cases(components: AgentVariances | None, kind: AnswerKind) -> _ForecastCases:
-    """List variance components that give narrow, usual and wide intervals.
+    """List variance components for forecasts of narrow, usual and wide intervals.
 
-    They are used to forecast the number of trials.
-
-    components : variance components of the agents from the run's own answers; None to use reference data
+    components : variance components from the run's own answers, which are used for all three cases; None to use reference data
     kind : kind of the judge's answers, which selects the reference data
     """
     if components is not None:
         return _ForecastCases(narrow=[components], usual=[components], wide=[components])
 
-    # a data set is represented by the agent at the 90% quantile of the half-widths: if this agent reaches a half-width, 90% do
+    # one agent represents a data set: 90% of the agents have a half-width that is at most as large
     prior = components_at_quantile(HALF_WIDTH_FRACTION, kind)
     return _ForecastCases(
         narrow=_split_by_data_set(prior, width_factor=1 / WIDTH_FACTOR),
@@ -445,7 +449,9 @@ def _list_forecast_cases(components: AgentVariances | None, kind: AnswerKind) ->
 
 
 def _count_trials_needed(cases: Sequence[AgentVariances], *, half_width: float, fraction: float, plan: Plan) -> Floats:
-    """Forecast how many trials per agent give the requested half-width, for several assumed variance components.
+    """Forecast how many trials per agent give the requested half-width of intervals.
+
+    There is one forecast per case, that is, per set of assumed variance components.
 
     cases : variance components of one or more agents, by case
     half_width : requested half-width of the intervals
@@ -465,10 +471,10 @@ def _count_trials_needed(cases: Sequence[AgentVariances], *, half_width: float, 
 
 
 def _forecast_max_search_calls(max_regret: float, components: AgentVariances, plan: Plan) -> int | None:
-    """Forecast how many paired calls a search for the best agents takes in the worst case.
+    """Forecast the largest number of paired calls that a search for the best agents may take.
 
-    In the worst case, all agents are equally good, and half-widths are larger than in all reference data sets, by the factor
-    `WIDTH_FACTOR`.
+    In the assumed worst case, all agents are equally good. Their half-widths exceed those of the reference data sets by the
+    factor `WIDTH_FACTOR`.
 
     max_regret : maximum regret, at which the search stops
     components : variance components by reference data set, float arrays (n_data_sets,)
@@ -501,8 +507,8 @@ def _forecast_half_widths(prior: AgentVariances, rate_variance: float, n_blocks:
 def _forecast_rate_variance(plan: Plan, *, call_multiple: float) -> float:
     """Forecast the variance that the estimated false-positive rates add to an ability.
 
-    The rates are estimated from the independent trials of the role "pooled", which show responses of two random agents to two
-    different items. Each of these trials counts for the rates of both of its agents.
+    The rates are estimated from the independent trials of the role "pooled". Such a trial compares responses of two random
+    agents to two different items, and counts for both agents.
 
     call_multiple : number of calls, as a multiple of those of the plan
 
@@ -562,8 +568,8 @@ def read_variance_components(folder: RunFolder) -> AgentVariances | None:
 def check_width_attainable(plan: Plan) -> None:
     """Raise PlanError [width-items] if a plan has too few items for the requested half-width of its intervals.
 
-    The check is optimistic. For the agent × item variance (how much the score of an agent varies between items), it assumes half
-    of the smallest value in the reference data sets. It assumes that trials have no residual variance.
+    The check is optimistic. It assumes that the score of an agent varies little between items: half of the smallest agent ×
+    item variance in the reference data sets. It assumes no other variance.
     """
     half_width = get_width_design(plan).half_width
     smallest_variance = min(data_set.agent_item for data_set in REFERENCE_DATA["graded"])
@@ -651,10 +657,10 @@ def format_forecast(forecast: PrecisionForecast, *, usd_per_call: float | None =
 def _compare_allocations(
     regret_by_multiple: dict[float, RegretByAllocation], bound: RegretByAllocation
 ) -> Iterator[str]:
-    """Yield a note on the regret with equal sampling, and one on the regret with a search.
+    """Yield a note on the regret if all agents are sampled equally, and one on the regret of a search.
 
     The regret is the ability of the best agent minus that of the selected one. The regret bound is its upper confidence bound.
-    Both are stated in comparisons of 100: a regret of 0.04 is 4 of 100 comparisons.
+    The notes state both per 100 comparisons, so a regret of 0.04 is stated as 4.
 
     regret_by_multiple : expected regret at multiples of the plan's trials; the key 1.0 is for the plan itself
     bound : regret bound at the plan's own number of trials
@@ -683,7 +689,8 @@ def _compare_allocations(
 def _format_regret_at_other_sizes(regret_by_multiple: dict[float, RegretByAllocation]) -> str:
     """Format the expected regret at half and at twice the calls of a plan, in parentheses.
 
-    The regret is multiplied by 100. The plan is assumed to sample all agents equally.
+    The regret is the ability of the best agent minus that of the selected one. It is stated per 100 comparisons. All agents are
+    assumed to be sampled equally.
 
     regret_by_multiple : expected regret at multiples of the plan's trials, 0.5 and 2.0 among them if they are known
 
@@ -706,8 +713,8 @@ def _format_of_100(regret: ReferenceRange) -> str:
 def _format_search(forecast: PrecisionForecast, max_regret: float, usd_per_call: float | None) -> Iterator[str]:
     """Yield sentences about the calls that a search for the best agent takes until it stops.
 
-    The search stops when the upper confidence bound on the regret is at most the maximum regret. If the items may be too few
-    for that, the first sentence states how many items suffice.
+    The regret is how much worse the selected agent is than the best one. The search stops when its upper confidence bound is at
+    most `max_regret`. If the items may be too few for that, the first sentence states how many items suffice.
 
     forecast : forecast of a plan with a maximum regret
     max_regret : maximum regret, at which the search stops
@@ -757,8 +764,8 @@ def _format_trials_needed(forecast: PrecisionForecast, half_width: float, usd_pe
 def _format_trials_and_calls(forecast: PrecisionForecast, needed: TrialsNeeded, usd_per_call: float | None) -> str:
     """Format the range of the trials and calls that give a half-width, with their cost.
 
-    The result is the end of a sentence. If the half-width may not be reached on these items, the text has only the smallest
-    numbers. If the forecast is from the run's own answers, the text has one number instead of a range.
+    The result is the end of a sentence. It has one number instead of a range if the forecast is from the run's own answers. It
+    has only the smallest number if the half-width may not be reached on these items.
 
     forecast : forecast of the plan, which converts trials per agent into calls
     needed : trials per agent that give the half-width

@@ -52,7 +52,7 @@ class Preferences(NamedTuple):
 
 
 def collect_preferences(trials: TrialsByItem) -> Preferences:
-    """Collect the answered trials of a run that asks for preferences, as columns.
+    """Collect the answered trials of a run whose judge states which response is better, as columns.
 
     Raises StatisticsError [trial-none] if no trial was answered.
     """
@@ -69,8 +69,8 @@ def collect_preferences(trials: TrialsByItem) -> Preferences:
 def _fit_abilities(trials: TrialsByItem) -> Abilities:
     """Estimate abilities by a fit of the preference model to all answers.
 
-    The model estimates how much more often each agent wins than it loses against the average agent, and how much the position
-    of a response matters. A search for the best agents is not analysed here.
+    The judge states which of two responses is better. The model estimates how often each agent wins minus how often it loses
+    against the average agent. It also estimates how much the position of a response matters.
 
     Raises StatisticsError [trial-none] or [cluster-agents] if there are too few answers.
     """
@@ -91,13 +91,13 @@ def _fit_abilities(trials: TrialsByItem) -> Abilities:
 
 
 def estimate_preferences(trials: TrialsByItem, request: EstimationRequest) -> Abilities | None:
-    """Estimate abilities from preferences, and analyse the search for the best agents if the run has one.
+    """Estimate abilities from preferences, and analyze the search for the best agents if the run has one.
 
     trials : trials of the run
-    request : options of the estimation. Only `previous_search` has an effect: its analyses of the search are not repeated. The
-        intervals always refer to items like those of the run.
+    request : options of the estimation. Only `previous_search` has an effect: its analyses are not repeated. The intervals
+        always refer to items like those of the run.
 
-    Returns the abilities, or None if the answers after a round of a search do not link all agents.
+    Returns the abilities. Returns None if, after a round of a search, comparisons do not connect all agents.
 
     Raises StatisticsError [trial-none] or [cluster-agents] if there are too few answers.
     """

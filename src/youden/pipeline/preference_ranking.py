@@ -123,10 +123,13 @@ def summarize_preferences(
 def _explain_insufficient_data(
     preference: PreferenceFacts, abilities: Abilities, agent_ids: tuple[str, ...], n_items: Positions
 ) -> Recommendation | None:
-    """Explain why the preferences are not sufficient to recommend any agent.
+    """Explain why the preferences of a judge are not sufficient to recommend any agent.
 
-    An agent may have been compared on too few items, or its ability may depend on a single comparison. The preferences may also
-    be due to the position of the responses.
+    There are three possible reasons:
+
+    - An agent was compared on too few items.
+    - The ability of an agent depends on too few comparisons.
+    - The judge may prefer the position of a response instead of its content.
 
     preference : facts about the preferences, with the position bias of the judge
     abilities : abilities, whose degrees of freedom are NaN for an agent that depends on too few comparisons
@@ -177,7 +180,7 @@ def _explain_position_problem(preference: PreferenceFacts) -> Recommendation | N
 def _find_biases(preference: PreferenceFacts) -> Iterator[Finding]:
     """Yield a warning if the judge prefers a position, and one if it prefers long or short responses."""
     effect = preference.position_effect
-    # an effect that cannot be estimated (None) may be a bias
+    # None is an effect that cannot be estimated, so it may be a bias
     if effect is None or (preference.has_position_bias and abs(effect) >= MAX_POSITION_EFFECT):
         yield Finding(
             "position-bias", preference.position_text, remedy=POSITION_REMEDY, facts={"position_effect": effect}

@@ -301,10 +301,10 @@ ESTIMATORS = (
 
 
 def estimate_trial_abilities(trials: TrialsByItem, request: EstimationRequest) -> Abilities | None:
-    """Estimate abilities by the first of `ESTIMATORS` that applies to the trials.
+    """Estimate abilities by the first method in `ESTIMATORS` that applies to the trials.
 
-    Returns None if no estimator applies, so that the caller must use the additive fit. This is the case for dense and cell
-    designs, if a cell (agent, item) has no response or is held out, and if many answers are missing.
+    Returns None if no method applies, so that the caller must use the additive fit. For example, many answers may be missing,
+    or an agent may have no response to an item. No method applies to dense and cell designs.
     """
     for estimator in ESTIMATORS:
         if estimator.applies_to(trials.plan):
@@ -375,11 +375,10 @@ def estimate_or_fit(trials: TrialsByItem, request: EstimationRequest, *, cell_fi
 
 
 def estimate_anchor_abilities(trials: TrialsByItem, *, target: Target = "items-like-these") -> Abilities:
-    """Estimate the abilities of the anchors, which are the agents of the first plan of an extended run.
+    """Estimate the abilities of the agents of the first plan (anchors) of an extended run.
 
-    Only trials that compare two anchors with each other are used. A complete block compares all agents that have a training
-    response to its item. If all trials are in complete blocks, an ability is the mean of the agent's answers. If not, the
-    abilities are estimated by an additive fit.
+    Only trials that compare two anchors are used. A complete block compares all agents that have a response to its item. If all
+    trials are in complete blocks, an ability is the mean of the agent's answers. Otherwise, an additive model is fitted.
 
     trials : all trials of the run
     target : population that the intervals refer to
@@ -404,8 +403,8 @@ def _estimate_abilities_by_method(
     target : population of items and judges that the intervals refer to, such as "items-like-these"
     method : estimator, "auto", "trial-mean" or "additive-fit"
 
-    Raises StatisticsError [rank-method] if the method is unknown, [rank-preference] if the plan asks for preferences and
-    another target or method than the default is set.
+    Raises StatisticsError [rank-method] if the method is unknown. If the judge states preferences, only the defaults are
+    allowed, and other values raise StatisticsError [rank-preference].
     """
     is_default = (target, method) == ("items-like-these", "auto")
     if verdicts.plan.question == "preference" and not is_default:

@@ -57,9 +57,9 @@ class JudgeRates(NamedTuple):
 def measure_judge_rates(trials: TrialsByItem) -> JudgeRates:
     """Compute the true-positive rate, the false-positive rate and J = TPR − FPR of a judge.
 
-    The TPR is the mean answer to paired trials, which show two responses to one item. The FPR is the mean answer to independent
-    trials, which show responses to two different items. Trials of held-out cells (agent, item), probes and follow-ups do not
-    count. A rate without answers is NaN, and J is then also NaN.
+    The TPR is the mean answer to paired trials, which compare two responses to one item. The FPR is the mean answer to
+    independent trials, which compare responses to different items. Held-out responses and trials that serve another purpose do
+    not count. A rate without answers is NaN, and J is then also NaN.
     """
     paired = ItemTotals(trials.plan.n_items)
     for chunk in trials.iter_answered():
@@ -198,10 +198,10 @@ def list_first_names(names: Sequence[str]) -> str:
 
 
 def _format_recognition(choice: ChoiceFacts) -> str:
-    """State the abilities of the selected agents and of the next agent, as numbers of 100 comparisons.
+    """State the ability of the selected agents and of the next agent, as numbers of 100 comparisons.
 
-    An ability is how often the judge recognizes that a response belongs to an item, beyond chance: 0.61 is stated as 61 of 100
-    comparisons. If several agents are selected, the lowest of their abilities is stated.
+    An ability is how often the judge recognizes the responses of an agent, beyond chance. For example, 0.61 is stated as 61 of
+    100 comparisons. If several agents are selected, the lowest of their abilities is stated.
     """
     # `choice.abilities` has the selected agents, best first, and then the best other agent, if there is one
     n_selected = len(choice.agents)
@@ -230,10 +230,10 @@ def _name_selection(choice: ChoiceFacts) -> str:
 
 
 def _format_regret_bound(choice: ChoiceFacts) -> str:
-    """State the regret bound in words, as part of a sentence.
+    """State in words how much better another agent may be than the selected ones (regret bound).
 
-    The regret is how much better the best other agent is than the selected agents, and the bound is its upper confidence bound.
-    For example, a difference of abilities of 0.04 is stated as 4 of 100 comparisons.
+    The text is a part of a sentence. The bound is the upper confidence bound on this difference of abilities. For example, 0.04
+    is stated as 4 of 100 comparisons.
     """
     n_comparisons = format_recognition_difference(choice.regret_bound)
     bound = f"{n_comparisons} of 100 comparisons ({choice.level:.0%} confidence)"
@@ -278,16 +278,16 @@ def recommend_from_abilities(
 ) -> Recommendation:
     """Decide from the abilities of a run which agents to recommend.
 
-    These are the selected agents, all candidates, or none. The attribute `decided_by` states what the abilities measure:
-    "agreement" of the agents, or "preference" of the judge.
+    These are the selected agents, all candidates for the best agent, or none. No agent is recommended if each agent was
+    compared only with itself (self-trials).
 
     choice : selection of the best agents; None if some agents cannot be compared
     signal : tests whether the judge discriminates (Youden's J is above 0), and whether the abilities differ
     abilities : abilities of the run; if it was a search, they contain its maximum regret
-    warnings : findings about the run; some add a clause to the text, but they do not change which agents are recommended
+    warnings : findings about the run. Some add a clause to the text, but none changes which agents are recommended.
 
-    Returns the recommendation by the rules of `recommend`. If no agent is recommended, its `reason` states why. A run of
-    self-trials, in which an agent is compared only with itself, recommends no agent.
+    Returns the recommendation. Its attribute `decided_by` states what the abilities measure, "agreement" or "preference". If no
+    agent is recommended, its `reason` states why.
     """
     if abilities.ranking == SELF_RANKING:
         return _recommend_no_agent_for_self_trials(signal, n_agents=len(abilities.ability))
@@ -310,10 +310,10 @@ _SELF_TRIALS_REMEDY_FOR_ONE = (
 
 
 def _recommend_no_agent_for_self_trials(signal: JudgeSignalFacts, *, n_agents: int) -> Recommendation:
-    """Make the recommendation of a run of self-trials, which names no agent.
+    """Make the recommendation of a run that compares each agent only with itself. It names no agent.
 
-    It states the reason and a remedy. A self-trial compares two responses of the same agent, so it does not show which agent is
-    better.
+    A self-trial compares two responses of one agent, so it does not show which agent is better. The text states this reason and
+    a remedy.
 
     signal : mean answer to self-trials of one item (TPR) and of two items (FPR)
     n_agents : number of agents of the run

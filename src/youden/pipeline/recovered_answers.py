@@ -32,18 +32,18 @@ _PER_TRIAL = ("answer", "hard_answer", "missing_reason", "request_hash", "tokens
 def reuse_saved_answers(
     judge_plan: Callable[[Plan], Verdicts], folder: RunFolder, store: str, judge: JudgeConfig
 ) -> Callable[[Plan], Verdicts]:
-    """Wrap a function that judges plans, so that it reuses answers in the run's folder.
+    """Wrap a function that judges plans, so that it reuses answers from the run's folder if the store lacks them.
 
-    Only answers that are not in the store are reused from the folder.
+    The answers of a single judge are reused by request hash, for any plan. The answers of a jury are reused only for the plan
+    in the folder, and only if the store lacks one of them.
 
     judge_plan : function that returns the verdicts of a plan, from the store if possible, otherwise by requests
     folder : folder of the run
     store : path or URL of the run's store
     judge : judge of the run
 
-    Returns a function that returns the verdicts of a plan, and calls `judge_plan` for answers that cannot be reused. Returns
-    `judge_plan` itself if no answer can be reused. The answers of a single judge are reused by request hash, for any plan. The
-    answers of a jury are reused only for the plan in the folder, and only if the store lacks one of them.
+    Returns a function that returns the verdicts of a plan, and calls `judge_plan` for all other answers. Returns `judge_plan`
+    itself if no answer can be reused.
     """
     saved_verdicts = _read_reusable_verdicts(folder, judge)
     if saved_verdicts is None:
@@ -133,8 +133,9 @@ def _judge_or_reuse(
     iter_hashes: Callable[[Plan], Iterator[RowKey]],
     store: str,
 ) -> Verdicts:
-    """Return the verdicts of a plan. Answers that the store has lost are taken from the run's folder.
+    """Return the verdicts of a plan, with answers from the run's folder if the store has lost them.
 
+    plan : the trials to judge
     judge_plan : function that returns the verdicts of a plan; it is called for the trials whose answers are not in `lost_rows`
     saved_verdicts : verdicts in the run's folder
     lost_rows : row of `saved_verdicts` by request hash, for the answers that the store has lost
@@ -221,9 +222,10 @@ def _combine_answers(
 ) -> Verdicts:
     """Combine saved and new answers into the verdicts of a plan.
 
-    A warning states that the raw texts of saved answers are lost. Names of models are taken from saved and from new answers.
-    Settings of the judge and other warnings are taken from the new answers, or from the saved ones if there are no new ones.
+    Settings of the judge and warnings are those of the new answers, or of the saved ones if there are no new ones. Names of
+    models are taken from both. A further warning states that the raw texts of saved answers are lost.
 
+    plan : plan whose trials were answered
     saved_verdicts : verdicts in the run's folder
     saved_row : int64 array (n_trials,), row of `saved_verdicts` with the answer to each trial; −1 for a trial with a new answer
     new_verdicts : answers to the trials whose `saved_row` is −1, in their order; None if all answers are saved

@@ -77,11 +77,10 @@ def _has_valid_hash_file(folder: RunFolder, questions: Questions, plan: Plan, lo
 
 
 def get_hash_reader(folder: RunFolder) -> KeySource:
-    """Return a function that yields the request hash of each trial of a plan.
+    """Return a function that yields the row and the request hash of each trial of a plan.
 
-    It also yields the row of the trial. A request hash is the key of an answer in a store. The function takes the questions to
-    the judge and the plan. It reads the hashes from a file in the run folder. If there is no valid file, it computes them from
-    the requests, which takes longer.
+    A request hash is the key of an answer in a store. The function takes the questions to the judge and the plan. It reads the
+    hashes from a file in the run folder. Without a valid file, it computes them from the requests, which takes longer.
     """
 
     def read_or_compute(questions: Questions, plan: Plan, *, start: int = 0) -> Iterator[RowKey]:

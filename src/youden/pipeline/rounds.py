@@ -61,12 +61,15 @@ def plan_round_for_half_width(
     verdicts : answers to the plan so far
     design : the design, with the half-width that 90% of the agents are to reach
     abilities : abilities that were estimated from `verdicts`
-    eligible : bool array (n_agents, n_items), cells (agent, item) whose responses may be compared
-    rng : random generator with the seed of the first round; the design first repeats the draws of the earlier rounds,
-        so that an interrupted run plans the same blocks when it resumes
+    eligible : bool array (n_agents, n_items), whether the response of an agent to an item may be compared
+    rng : random generator with the seed of the first round. The design repeats the draws of earlier rounds first, so that an
+        interrupted run plans the same trials when it resumes.
 
-    Returns the trials of the round, or no trials and the reason to stop. The reason is "narrow" if the half-width is reached,
-    "items" if no number of calls on these items reaches it, and "budget" if no calls are left.
+    Returns the trials of the round, or no trials and the reason to stop:
+
+    - "narrow" if the half-width is reached;
+    - "items" if no number of calls on these items reaches it;
+    - "budget" if no calls are left.
     """
     plan = verdicts.plan
     half_width = half_width_quantile(abilities.covariance.half_width(LEVEL), HALF_WIDTH_FRACTION)
@@ -102,13 +105,13 @@ def _make_last_round(plan: Plan, reason: RoundStop, detail: str = "") -> NextRou
 def _find_needed_blocks(
     components: AgentVariances, requested_half_width: float, current_half_width: float, plan: Plan, *, n_items: int
 ) -> int | None:
-    """Find the number of blocks that give the intervals the requested half-width.
+    """Find how many blocks give the intervals the requested half-width.
 
-    A block consists of trials of one item, two per agent. If no number is sufficient on these items, there are three cases:
+    A block consists of trials of one item, two per agent. If no number of blocks on these items is sufficient, the result is
 
-    - The plan has few blocks, so that the variance components are uncertain: returns twice their number.
-    - The requested half-width is almost possible: returns the number of blocks for a slightly larger half-width.
-    - It is clearly impossible, or the current half-width is close to it: returns None, because the run should stop.
+    - twice the present number if the plan has few blocks, because its variance components are then uncertain;
+    - None if the requested half-width is clearly impossible, or the present one is close to it; the run should then stop;
+    - otherwise, the number for a slightly larger half-width.
 
     components : variance components of the agents
     requested_half_width : half-width to reach
@@ -140,9 +143,9 @@ def _find_needed_blocks(
 def _choose_round_size(n_blocks: int, n_needed: int) -> int:
     """Choose how many blocks the next round of a plan adds.
 
-    All missing blocks are added if they are at most the fraction `NEAR_FRACTION` of the blocks so far. Otherwise, the fraction
-    `APPROACH_FRACTION` of the missing blocks is added. A round adds at least the fraction `MIN_STEP_FRACTION` of the blocks so
-    far, and at most as many blocks as there are.
+    All missing blocks are added if they are at most the fraction `NEAR_FRACTION` of the present number. Otherwise, the fraction
+    `APPROACH_FRACTION` of the missing blocks is added. A round adds at least the fraction `MIN_STEP_FRACTION` of the present
+    number, and at most doubles it.
 
     n_blocks : number of blocks so far
     n_needed : number of blocks that are probably needed in all
@@ -158,18 +161,17 @@ def _choose_round_size(n_blocks: int, n_needed: int) -> int:
 def find_search_allocation(
     verdicts: Verdicts, abilities: Abilities, differences: Differences, max_regret: float
 ) -> dict[str, Any]:
-    """Find the agents that the next round of a search samples, and the number of its blocks.
+    """Choose the agents that the next round of a search samples, and the number of its blocks.
 
-    The regret is how much worse the selected agents are than the best ones. The search ends when the upper confidence bound on
-    the regret is at most `max_regret`. The round samples the agents whose uncertain abilities keep the bound above `max_regret`.
+    The regret is how much worse the selected agents are than the best ones. The search ends when its upper confidence bound is
+    at most `max_regret`. The round samples the agents whose uncertain abilities keep the bound higher.
 
     verdicts : answers to the plan so far
     abilities, differences : abilities that were estimated from `verdicts`, and their pairwise differences
     max_regret : regret that the search accepts; the bound must still be above it
 
-    Returns keyword arguments of `Adaptive.next_round`: `active`, bool array (n_agents,), and `n_blocks`, int, at least 1. Returns
-    no arguments if some agents cannot be compared, or if there was no interim analysis. `next_round` then selects agents and
-    blocks itself.
+    Returns keyword arguments of `Adaptive.next_round`: `active`, bool array (n_agents,), and `n_blocks`, int, at least 1. The
+    mapping is empty if some agents cannot be compared, or if there was no interim analysis. `next_round` then makes the choice.
     """
     plan = verdicts.plan
     search = abilities.search
@@ -283,9 +285,9 @@ def _describe_stop(plan: Plan, stop_reason: str, detail: str, *, n_analyses: int
 def _count_independent_trials(plan: Plan, n_paired: int, *, n_sampled: int) -> int:
     """Compute how many independent trials, which estimate false-positive rates, a round adds.
 
-    The budget of a plan has one part for paired trials (`plan.rounds.n_paired`) and one part for independent trials. A round
-    takes the same fraction of what is left of each part. Without a budget, or if calls cost nothing, the number is that of
-    `count_added_independent`.
+    The budget of a plan has one part for paired trials and one for independent trials. A round takes the same fraction of what
+    is left of each part. For example, if it takes half of the paired trials left, it takes half of the independent ones.
+    Without a budget, or if calls cost nothing, `count_added_independent` decides.
 
     plan : plan so far
     n_paired : number of paired trials of the round
@@ -309,9 +311,9 @@ def _count_independent_trials(plan: Plan, n_paired: int, *, n_sampled: int) -> i
 def _draw_independent_trials(plan: Plan, next_round: NextRound) -> Trials:
     """Draw the independent trials of a round for the agents that it samples.
 
-    Independent trials compare responses to different items. A round that samples only some agents compares them with random
-    agents; these trials count for the sampled agents only. The result is empty for a plan with matched independent trials, which
-    are drawn together with the paired trials.
+    Independent trials compare responses to different items. If the round samples only some agents, these are compared with
+    random agents, and the trials count for the sampled agents only. The result is empty if the plan has one independent trial
+    per paired trial (matched), because these are drawn together.
     """
     if plan.independent == "matched":
         return Trials.concat([])
@@ -333,8 +335,11 @@ def _draw_independent_trials(plan: Plan, next_round: NextRound) -> Trials:
 def _format_unreached_goal(plan: Plan) -> str:
     """State in a phrase the goal that a plan in rounds did not reach before its budget was spent.
 
-    A design with a requested half-width has the goal that the intervals are narrow enough. A search has the goal that the
-    selected agents are significantly better than all others or, with a maximum regret, that their regret is at most this maximum.
+    There are three goals:
+
+    - the intervals are narrow enough, for a design with a requested half-width;
+    - the regret of the selected agents is at most the maximum, for a search with a maximum regret;
+    - the selected agents are significantly better than all others, for any other search.
     """
     if plan.design == FixedWidth.name:
         return " before intervals were as narrow as requested"

@@ -417,13 +417,14 @@ def _find_warnings(means: ScoreMeans, details: AuditFacts, n_items: int) -> tupl
 
 
 def _find_groups(names: Sequence[str], is_tied: Bools) -> tuple[tuple[str, ...], ...]:
-    """Find groups of consecutive models that do not differ significantly from each other; groups may overlap.
+    """Find groups of consecutive models that do not differ significantly from each other.
+
+    Groups may overlap. A model that differs from its neighbors forms a group by itself.
 
     names : names of the models, best first
     is_tied : bool array (n_models, n_models), whether two models do not differ significantly
 
-    Returns the names of each group that is not a part of another one. A model that differs from its neighbours forms a group by
-    itself.
+    Returns the names of the models of each group. A group that is a part of another one is left out.
     """
     groups = []
     last_end = 0
@@ -443,8 +444,8 @@ def _find_groups(names: Sequence[str], is_tied: Bools) -> tuple[tuple[str, ...],
 def _recommend_models(best: str | None, choice: ChoiceFacts | None, incomparable: Sequence[str]) -> Recommendation:
     """Recommend the model with a significantly higher mean score than all others.
 
-    If there is none, list the models that may be the best. If some models share too few items with the first one, they cannot
-    be compared with it, and no model is recommended.
+    If there is none, list the models that may be the best. No model is recommended if some models share too few items with the
+    first one to be compared with it.
 
     best : significantly best model; None if there is none
     choice : models that may be the best; None if some models cannot be compared

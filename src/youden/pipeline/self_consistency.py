@@ -83,11 +83,11 @@ def estimate_from_self_trials(trials: TrialsByItem) -> SelfConsistency:
 def tabulate_self_consistency(trials: TrialsByItem) -> pd.DataFrame:
     """Tabulate the self-consistency of each agent with its 95% interval.
 
-    The columns are added to the ranking.
+    The columns are added to the ranking. They are computed from self-trials, which compare two responses of one agent.
 
     Returns a table with the agents' ids as index, and the columns `self_consistency`, `self_consistency_low` and
-    `self_consistency_high`. A run without self-trials gives a table without columns. So does a run that has only self-trials,
-    because its ranking already contains the self-consistency as the ability.
+    `self_consistency_high`. The table has no columns if the run has no self-trials, or only self-trials. In the second case,
+    the ability in the ranking is already the self-consistency.
     """
     import pandas as pd  # takes long to load
 
@@ -107,9 +107,9 @@ def tabulate_self_consistency(trials: TrialsByItem) -> pd.DataFrame:
 def compare_with_self_consistency(ranking: pd.DataFrame) -> Iterator[Finding]:
     """Yield notes on consistent agents with a low ability and on inconsistent agents.
 
-    Self-consistency is the rate at which two responses of one agent to the same item match, minus the rate for responses to
-    different items. It is low if its 95% interval is below the mean of all agents. The first note names agents without a low
-    self-consistency whose ability is significantly below the mean and significantly below their self-consistency.
+    Self-consistency is the rate at which two responses of one agent to the same item match, minus the rate for different items.
+    It is low if its 95% interval is below the mean of all agents. The first note names agents whose self-consistency is not
+    low, but whose ability is significantly below the mean and below their self-consistency.
 
     ranking : ranking table; without the columns of `tabulate_self_consistency`, there are no notes
     """
@@ -139,17 +139,19 @@ def compare_with_self_consistency(ranking: pd.DataFrame) -> Iterator[Finding]:
 
 
 def _tabulate_comparisons(verdicts: Verdicts, rows: Positions) -> pd.DataFrame:
-    """Tabulate self-trials with two rows per trial, one for each of its two responses.
+    """Tabulate self-trials with two rows per trial, so that answers can be grouped by response.
 
-    A self-trial compares two responses of one agent, to the same item or to different items. With a row for each response,
-    the answers can be grouped by response.
+    A self-trial compares two responses of one agent, to the same item or to different items. The table has a row for each of
+    them.
 
     verdicts : answers of the run
     rows : int array (n_self_trials,), positions of the self-trials in the plan
 
-    Returns a table with these columns: `response` is the number of a response, `partner` is the number of the other response
-    of the trial, `is_same_item` states whether they respond to the same item, and `answer` is 0 or 1. The index is the
-    position of the trial in the plan.
+    Returns a table with the position of the trial in the plan as the index, and these columns:
+
+    - `response`, `partner`: numbers of this response and of the other response of the trial;
+    - `is_same_item`: whether they respond to the same item;
+    - `answer`: 0 or 1.
     """
     import pandas as pd  # takes long to load
 

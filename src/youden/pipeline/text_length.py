@@ -101,8 +101,8 @@ def iter_length_warnings(
 ) -> Iterator[Finding]:
     """Yield warnings about a judge or a ranking that follows the length of texts.
 
-    The judge seems to compare lengths if these explain much of the variance of its answers. This check is skipped if
-    `read_answer_lengths` returns None. The check of the ranking is skipped if the pool has no lengths.
+    The first warning is for a judge whose answers depend strongly on the lengths of the texts. The second one is for a ranking
+    that does. The first check is skipped if `read_answer_lengths` returns None, the second one if the pool has no lengths.
 
     folder : folder of the run
     pool : agents and items of the run, with the mean length of each agent's responses
@@ -141,8 +141,8 @@ class AnswerLengths(NamedTuple):
 def read_answer_lengths(folder: RunFolder, iter_trials: Rows, *, n_trials: int) -> AnswerLengths | None:
     """Read the answers of a run with the lengths of the compared texts.
 
-    Trials without an answer are left out. So are probes, whose texts are unusually similar, and self-trials, which compare an
-    agent with itself.
+    Only answered trials of two different agents count. Trials that were chosen for unusually similar texts (probes) are left
+    out.
 
     folder : folder of the run
     iter_trials : function that yields the trials of the run with their answers, in chunks of columns
@@ -161,8 +161,8 @@ def read_answer_lengths(folder: RunFolder, iter_trials: Rows, *, n_trials: int) 
 def _find_answer_lengths(trials: Mapping[str, NDArray[Any]], texts: Pool) -> AnswerLengths:
     """Find the answers of a chunk of trials, and the lengths of the compared texts.
 
-    Trials without an answer are left out. So are self-trials, which compare an agent with itself, and probes, whose texts
-    were chosen because they are unusually similar.
+    Only answered trials of two different agents count. Trials that were chosen for unusually similar texts (probes) are left
+    out.
 
     trials : columns of the trials, by name
     texts : pool with the texts

@@ -290,11 +290,10 @@ PART_OF_CALLS = "of these"
 
 
 def _list_judge_components(components: VarianceComponents, verdicts: Verdicts) -> list[ComponentFacts]:
-    """List the variance components of a judge's answers to the same two texts.
+    """List how much a judge's answers to the same two texts vary, in the same and in the other order.
 
-    One is for texts in the same order, and one for texts in the other order. Both are part of the variance of the calls. They are
-    marked as not in the intervals (`in_interval` is False), so that a sum over the components in the intervals does not count
-    them twice.
+    Both variance components are part of the variance of the calls. They are marked with `in_interval` False, so that a sum over
+    components does not count them twice.
 
     components : variance components of the run, with the factor from the variance of an answer to that of an ability
     verdicts : answers of the run
@@ -367,7 +366,7 @@ def _compute_width_ratio(new_variance: float, variance: float) -> float:
 def _summarize_components(
     interval_components: Sequence[ComponentFacts], error_variance: float, judges: JudgeSpread | None, *, n_items: int
 ) -> str:
-    """State which component of the variance is the largest, and what would narrow the intervals.
+    """State the largest source of variance, and what would narrow the intervals.
 
     If the variance between judges is larger than that between agents, the sentence states that instead.
 
@@ -441,8 +440,9 @@ def _format_component(component: ComponentFacts, total_variance: float) -> list[
 def _format_share(component: ComponentFacts, total_variance: float) -> str:
     """Format the share of a source in the variance that the intervals contain.
 
-    The text is a percentage, such as "35%". It is in parentheses, such as "(12%)", for a source that is part of the calls,
-    because the row of the calls contains it. It is "not in it" for any other source that the intervals do not include.
+    - A usual source has a percentage, such as "35%".
+    - A source that is part of the calls has it in parentheses, such as "(12%)", because the calls already contain it.
+    - Any other source that the intervals do not include has the text "not in it".
     """
     share = f"{_get_variance(component) / total_variance:.0%}"
     if component.name.startswith(PART_OF_CALLS):

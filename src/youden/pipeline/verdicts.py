@@ -258,7 +258,7 @@ async def _query_and_check(plan: Plan, judge: JudgeLike, store: str | Path | Non
 def _check_function_options(options: JudgingOptions, store: str | Path | None) -> None:
     """Check that no option of requests is set, because a judge that is a function sends no requests.
 
-    options : options of the judging; its `batching` is set if the user passed the mode "batch"
+    options : options of the judging; its `batching` is set if the user requested batches
     store : store of the answers; None if the caller has set none
 
     Raises ConfigError [judge-function-options] with the names of the options that are set.
