@@ -548,8 +548,8 @@ def with_alternative_columns(
 ) -> pd.DataFrame:
     """Return a copy of a ranking table with the results of alternative rankings in further columns.
 
-    The names of these columns begin with the name of the ranking, as in `robust_ability`. The columns of a ranking that could
-    not be made are NaN.
+    Each ranking adds the columns in `ALTERNATIVE_COLUMNS`, whose names then begin with that of the ranking: `robust_ability`.
+    They are NaN for agents that the ranking does not include, and for all agents if it could not be made.
 
     table : table with a column `agent`, whose rows stay in their order
     agent_ids : ids of the agents, in the order of the abilities in `rankings`

@@ -727,13 +727,14 @@ class _PlanExtender:
     ) -> Trials:
         """Draw the independent trials of an extension, which compare responses to different items.
 
-        If the plan's independent trials are matched, one is drawn for each new paired trial. If they are pooled, random agents
-        are compared on random items, in a number that depends on the number of paired trials. Fewer trials are drawn if too few
-        comparisons are left.
+        If the plan's independent trials are matched, one is drawn for each new paired trial. If they are pooled, their number
+        depends on the number of paired trials. They compare random agents on random items or, if `scored` has agents, these with
+        the agents of the first plan. Fewer trials are drawn if too few comparisons are left.
 
         paired : new paired trials, at least one
         scored : positions of the agents whose abilities the paired trials measure; () for all agents
-        n_requested : number of pooled trials for the new paired trials; None for the number by `count_added_independent`
+        n_requested : number of pooled trials for the new paired trials; None for the number by `count_added_independent`. If
+            `scored` has agents, `count_independent_of_new_agents` trials are drawn in addition.
         """
         if self.plan.independent == "matched":
             trials = draw_matched_trials(paired, self.train, self.rng)

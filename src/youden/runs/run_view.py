@@ -213,7 +213,7 @@ class RunView:
             Population that the intervals refer to.
         robust : bool, optional
             Whether to report the robust ranking first, in which agents that agree suspiciously often count as one partner.
-            Ignored if `trusted` is given.
+            True or False removes a stored trusted panel. Ignored if `trusted` is given.
         trusted : str or sequence of str, optional
             Ids of the trusted panel, the agents that alone score all others. An empty sequence removes the panel.
         families : mapping or path, optional

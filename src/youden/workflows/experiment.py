@@ -120,10 +120,13 @@ def _find_new_requests(plan: Plan, judge: JudgeConfig, known_hashes: set[str]) -
 
 
 def make_pool_config(source: Path, changes: Mapping[str, Json], usual_store: str | None) -> RunConfig:
-    """Make the config of a run of a pool. The run is named after the file or folder of the pool.
+    """Make the config of a run of a pool.
+
+    The name of the run is that of the pool's file or folder without its suffix. Unusual characters become hyphens, and the name
+    is cut to 100 characters.
 
     source : path of the pool
-    changes : other keys of the config and their values
+    changes : keys of the config and their values, which may replace the name and the path of the pool
     usual_store : store of the answers (path or URL) to use if `changes` names none
     """
     name = re.sub(r"[^\w .+-]", "-", source.resolve().stem).lstrip(" .+-")[:100] or "pool"

@@ -481,6 +481,7 @@ def write_picture(folder: RunFolder, slug: str, *, kind: PictureKind, out: Path 
     """Write one figure of a fitted run as a picture, and return its path.
 
     slug : short name of the figure
+    kind : format of the picture, "svg" or "png"
     out : file, by default SLUG.KIND in the folder of the run; an existing file is replaced
 
     Raises ConfigError [unknown-chart] if the run has no such figure, [pictures-missing] if a required package is not
