@@ -224,8 +224,9 @@ def _describe_recall(study: BudgetStudy, goal: Goal) -> Iterator[str]:
         shares = [f"{share:.2f} of the top {k} ({ceilings[k]:.2f})" for k, share in row.recalls.items()]
         subject = "The best design" if recommendation.row is None else "It"
         yield (
-            f"{subject} finds {', '.join(shares)}. In parentheses is the ceiling: how many of the top agents by one half of "
-            "the items are also top agents by the other half. ρ covers all agents: use these shares if the best agents matter."
+            f"{subject} finds {', '.join(shares)}. The ceiling, in parentheses, is the share of the top agents by one half of "
+            "the items that are also top agents by the other half. ρ covers all agents; if only the best matter, use these "
+            "shares."
         )
     if row.regret is not None:
         yield f"The best agent is better than the first-ranked one by {row.regret:.3f} on average."

@@ -200,9 +200,9 @@ def _describe_missing_order(battles: pd.DataFrame) -> str:
     if any((model_b, model_a) in pairs for model_a, model_b in pairs):
         return note
     return (
-        f"{note}. No two models occur in both orders. Sorted names then look like position bias, which distorts the "
-        "abilities. If the responses were shown in random order, exchange model_a and model_b, and the winner, in a "
-        "random half of the rows"
+        f"{note}. No two models occur in both orders. Differences between the models may then look like position bias, "
+        "which distorts the abilities. If the responses were shown in random order, exchange model_a and model_b, and the "
+        "winner, in a random half of the rows"
     )
 
 
@@ -393,7 +393,7 @@ def _check_filled(path: Path, texts: pd.Series[str], role: str, column: str) -> 
         entity = "an item" if role == "item" else "a model"
         cells = format_count(len(empty_rows), "empty cell")
         problem = f"row {empty_rows[0] + 1} has no name of {entity} in {column}: got {cells} in this column."
-        raise import_error(path, f"{problem} Fill in each, or remove its row.", slug="battles-value")
+        raise import_error(path, f"{problem} Fill in each empty cell, or remove its row.", slug="battles-value")
 
 
 def _read_rows(path: Path, notes: list[str]) -> pd.DataFrame:

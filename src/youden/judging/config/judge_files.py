@@ -258,7 +258,7 @@ def _make_config(
     if unused_keys:
         raise _make_config_error(
             location,
-            f"the judge '{config.backend}' makes no calls, so {', '.join(unused_keys)} would have no effect. Remove unused keys.",
+            f"the judge '{config.backend}' makes no calls, so {', '.join(unused_keys)} would have no effect. Remove these keys.",
         )
     return config
 
