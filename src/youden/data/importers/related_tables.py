@@ -431,6 +431,6 @@ def _collect_prompts(tables: Sequence[SourceTable], id_column: str, column: str)
     prompts: dict[str, dict[Path, Json]] = {}
     for table in tables:
         for row in table.flat_rows:
-            if row.get(id_column) and row.get(column):
+            if row.get(id_column) not in (None, "") and row.get(column):  # an id may be 0
                 prompts.setdefault(str(row[id_column]), {})[table.file.parent] = row[column]
     return prompts
