@@ -185,6 +185,16 @@ def test_prompts_of_each_pool_folder_are_imported(tmp_path: Path, question: str,
     assert any(note.startswith(conflict) for note in imported.notes) == (n_conflicts > 0)
 
 
+def test_prompts_are_not_read_from_a_column_of_responses_of_the_same_name(tmp_path: Path) -> None:
+    texts = {"questions": "What is the capital of state", "gpt": "I think it is city", "llama": "Certainly it is town"}
+    for name, text in texts.items():
+        rows = [json.dumps({"id": item, "text": f"{text} {item}"}) + "\n" for item in range(4)]
+        (tmp_path / f"{name}.jsonl").write_text("".join(rows), encoding="utf-8")
+    pool = read_table([tmp_path], columns={}, exact=False).pool
+    assert [item.prompt for item in pool.items] == [f"What is the capital of state {item}" for item in range(4)]
+    assert pool.texts[:, 3].tolist() == ["I think it is city 3", "Certainly it is town 3"]
+
+
 def test_texts_in_markdown_are_read_next_to_json_without_rows(tmp_path: Path) -> None:
     (tmp_path / "summary.json").write_text('{"cost": 1}', encoding="utf-8")
     for agent in ("a", "b"):

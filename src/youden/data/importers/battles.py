@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -553,16 +554,13 @@ def _convert_words(
     choices : description of the allowed values, for the error message; default: the keys of `numbers`
     """
     words = cells.str.strip().str.casefold()
-    unknown_words = words[~words.isin(numbers.keys())]
-    if not unknown_words.empty:
-        counts = unknown_words.value_counts()
-        excerpts = [
-            f"{word[:60]!r} ({n:,})" if word else f"an empty cell ({n:,})"
-            for word, n in zip(counts.index[:5].astype(str), counts, strict=False)
-        ]
+    is_unknown = ~words.isin(numbers.keys())
+    if is_unknown.any():
+        counts = Counter(words[is_unknown])
+        excerpts = [f"{repr(word[:60]) if word else 'an empty cell'} ({n:,})" for word, n in counts.most_common(5)]
         ellipsis = f" and {len(counts) - 5:,} others" if len(counts) > 5 else ""
-        rows = format_count(len(unknown_words), "row")
-        first_row = int(np.flatnonzero(~words.isin(numbers.keys()))[0]) + 1
+        rows = format_count(is_unknown.sum(), "row")
+        first_row = is_unknown.argmax() + 1
         problem = (
             f"values of `{role}` are unknown in {rows}, first in row {first_row}: got {', '.join(excerpts)}{ellipsis}"
         )

@@ -6,7 +6,7 @@ A table without responses belongs to no agent. Only its prompts are used, and on
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from itertools import chain, product
 from pathlib import Path
 from typing import NamedTuple
@@ -374,11 +374,8 @@ def _remove_number(path: Path) -> Path:
 def add_prompts(roles: Roles, tables: Sequence[SourceTable], other_tables: Sequence[SourceTable]) -> Roles:
     """Add the prompts from other tables to the rows of `tables`, and return the roles with the added column.
 
-    - The first column that has a prompt for one of the items is used.
-    - The ids may be in a column of a different name, such as "id" for "item". In this case, each item must have a prompt.
-    - An item gets the prompt from the folder of its response, or else from the first table that has one, or else None.
-
-    Nothing is changed if there are already prompts, if the items have no ids, or if no table has their prompts.
+    An item gets the prompt from the folder of its response, or else from the first table that has one, or else None. Nothing is
+    changed if there are already prompts, if the items have no ids, or if no table has their prompts.
 
     roles : roles of the columns of `tables`
     tables : tables with responses, whose rows are changed in place
@@ -388,21 +385,40 @@ def add_prompts(roles: Roles, tables: Sequence[SourceTable], other_tables: Seque
     if item_column is None or "prompt" in roles.columns:
         return roles
 
-    ids = {str(row.get(item_column)) for table in tables for row in table.flat_rows}
-    for other_table in other_tables:
-        id_columns = [item_column] if item_column in other_table.columns else other_table.get_candidates("item")[:1]
-        prompt_columns = (*other_table.get_candidates("prompt"), *other_table.get_candidates("text"))
+    rows = [(table.file.parent, row) for table in tables for row in table.flat_rows]
+    column, prompts = _find_prompts(other_tables, item_column, ids={str(row.get(item_column)) for _, row in rows})
+    if not prompts:
+        return roles
+    if any(column in row for _, row in rows):  # for example, the column "text" of the responses
+        column = f"{column} (prompt)"
+    for folder, row in rows:
+        prompt_by_folder = prompts.get(str(row.get(item_column)), {})
+        first_prompt = next(iter(prompt_by_folder.values()), None)
+        row[column] = prompt_by_folder.get(folder, first_prompt)
+    return roles.with_role("prompt", column)
+
+
+def _find_prompts(
+    tables: Sequence[SourceTable], item_column: str, *, ids: Set[str]
+) -> tuple[str, dict[str, dict[Path, Json]]]:
+    """Find the first column that has a prompt for one of the items, and return it with its prompts (`_collect_prompts`).
+
+    The ids may be in a column of a different name, such as "id" for "item". In this case, each item must have a prompt. Returns
+    an empty name and no prompts if there is no such column.
+
+    tables : tables without responses
+    item_column : column with the ids of the items in the tables with responses
+    ids : ids of the items
+    """
+    for table in tables:
+        has_same_name = item_column in table.columns
+        id_columns = [item_column] if has_same_name else table.get_candidates("item")[:1]
+        prompt_columns = filter(table.is_text_column, table.get_candidates("prompt") + table.get_candidates("text"))
         for id_column, column in product(id_columns, prompt_columns):
-            prompts = _collect_prompts(other_tables, id_column, column)
-            has_prompts = not ids.isdisjoint(prompts) if id_column == item_column else ids <= prompts.keys()
-            if has_prompts and other_table.is_text_column(column):
-                for table in tables:
-                    for row in table.flat_rows:
-                        prompt_by_folder = prompts.get(str(row.get(item_column)), {})
-                        first_prompt = next(iter(prompt_by_folder.values()), None)
-                        row.setdefault(column, prompt_by_folder.get(table.file.parent, first_prompt))
-                return roles.with_role("prompt", column)
-    return roles
+            prompts = _collect_prompts(tables, id_column, column)
+            if ids <= prompts.keys() or (has_same_name and not ids.isdisjoint(prompts)):
+                return column, prompts
+    return "", {}
 
 
 def _collect_prompts(tables: Sequence[SourceTable], id_column: str, column: str) -> dict[str, dict[Path, Json]]:
@@ -415,6 +431,6 @@ def _collect_prompts(tables: Sequence[SourceTable], id_column: str, column: str)
     prompts: dict[str, dict[Path, Json]] = {}
     for table in tables:
         for row in table.flat_rows:
-            if row.get(id_column) and row.get(column):
+            if row.get(id_column) not in (None, "") and row.get(column):  # an id may be 0
                 prompts.setdefault(str(row[id_column]), {})[table.file.parent] = row[column]
     return prompts

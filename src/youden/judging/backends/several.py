@@ -260,9 +260,10 @@ class Jury:
     ballots : sequence of Verdicts
         Verdicts of each judge on the same plan.
     vote : {"majority", "mean"}
-        "majority": the hard answer that more than half of all judges gave; missing if there is none. "mean": the mean
-        of the judges' answers, and a hard answer of yes if it is at least 1/2; missing if a judge gave no answer. A
-        missing answer has the reason of the first judge without an answer.
+        "majority": the median of the hard answers of an odd number of judges, in which a preference may be a tie (1/2);
+        missing if it depends on missing answers. "mean": the mean of the judges' answers, and a hard answer of yes if it
+        is at least 1/2; missing if a judge gave no answer. A missing answer has the reason of the first judge without an
+        answer.
     name : str, default "jury"
         Name of the jury.
     """
@@ -376,18 +377,12 @@ def _with_judge_name(warning: Finding, ballot: Verdicts) -> Finding:
 
 
 def _find_first_reason(missing_reasons: Codes) -> Codes:
-    """For each trial, return why the answer of the jury is missing: the reason of the first judge without an answer.
-
-    If all judges answered, the jury has no answer only because there is no majority. The reason is then "unparsed".
+    """For each trial, return the reason of the first judge without an answer; 0 if all judges answered.
 
     missing_reasons : int array (n_judges, n_trials), codes of `MISSING_REASONS`; 0 if the judge answered
     """
-    has_no_answer = missing_reasons != 0  # (n_judges, n_trials)
-    first_judge = np.argmax(has_no_answer, axis=0)
-    trials = np.arange(missing_reasons.shape[1])
-    first_reasons: Codes = missing_reasons[first_judge, trials]
-    all_judges_answered = ~has_no_answer.any(axis=0)
-    first_reasons[all_judges_answered] = MISSING_REASONS.index("unparsed")
+    first_judge = np.argmax(missing_reasons != 0, axis=0)
+    first_reasons: Codes = missing_reasons[first_judge, np.arange(missing_reasons.shape[1])]
     return first_reasons
 
 
