@@ -36,12 +36,14 @@ def connect(
     kind : {"judge", "model"}, default "judge"
         What the config describes; a cassette records the config of a judge only.
     jury : sequence of JudgeConfig, default ()
-        All judges of the jury that the judge belongs to. Their keys are checked before the first request to any of them.
+        All judges of the jury that the judge belongs to. Their keys are checked before the first request to any of them. Default:
+        only the keys of this judge are checked.
 
     Returns
     -------
     Backend
-        Wrapped in the active cassette, if there is one.
+        Object that sends requests to the servers. If a cassette (a file of recorded requests and answers) is active, it answers
+        the requests that it contains.
     """
     return with_cassette(
         Backend(lambda: _make_judge(config, environment, jury)),

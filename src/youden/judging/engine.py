@@ -175,6 +175,9 @@ class JudgedTrials:
     ) -> str:
         """Record the outcome of a call, and set `stop` if too many trials have no answer.
 
+        From 200 trials on, `stop` is set in two cases: significantly more of the new answers are missing than `max_missing`
+        allows, or, after a stored outcome, the missing answers so far are already too many for all trials of the plan.
+
         Parameters
         ----------
         rows : sequence of int
@@ -182,9 +185,9 @@ class JudgedTrials:
         key : str
             Request hash. It is ignored, because `rows` identify the trials.
         outcome : Completion, Failure or None
-            None if the request cannot be sent.
+            None if the request cannot be sent, because it is too long for the model.
         usd : float
-            Cost of the call in USD, which is booked in the first of the trials.
+            Cost of the call in USD, NaN if unknown, which is booked in the first of the trials.
         stored : bool
             Whether the outcome was in the store before; `usd` is then ignored.
 

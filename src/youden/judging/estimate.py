@@ -40,7 +40,8 @@ def expected_duration(config: JudgeConfig, *, n_calls: int, n_tokens: float) -> 
     """Estimate the duration of calls that need no retries.
 
     Each limit (on calls in flight, requests per minute and tokens per minute) gives a duration; the longest is returned.
-    For the limit on calls in flight, a call takes the judge's `seconds_per_call`, or `DEFAULT_CALL_SECONDS` if it is not set.
+    For the limit on calls in flight, a call takes the judge's `seconds_per_call`, or 1 second (`DEFAULT_CALL_SECONDS`) if it is
+    not set.
 
     Parameters
     ----------
@@ -228,8 +229,9 @@ def estimate(
     Returns
     -------
     Cost
-        The estimate. `calls`, tokens, `usd` and `minutes` are those of all trials; `stored` counts the trials with an
-        outcome in the store, and `usd_left` is the cost of the others, None if no outcome is stored. An unknown price gives None.
+        The estimate. `calls` counts all trials. `tokens_in`, `tokens_out`, `usd` and `minutes` count a request that several
+        trials share once. `stored` counts the trials with an answer or a rejection in the store, and `usd_left` is the cost of
+        the others in USD, None if no outcome is stored. If a price is unknown, `usd` and `usd_left` are None.
     """
     if config.judges:
         estimate_judge = partial(estimate, plan, environment=environment, store=store, keys=keys, jury=config.judges)

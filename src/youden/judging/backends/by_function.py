@@ -24,16 +24,18 @@ def judge_by_function(function: SameSource, plan: Plan, progress: Progress | Non
     Parameters
     ----------
     function : callable
-        Called as ``function(text_a, text_b)``; returns a bool, a number in [0, 1] (1 = same source), or None for no answer.
+        Called as ``function(text_a, text_b)``; returns a bool, a number in [0, 1] (1 = same source), or None for no answer. It
+        must not be async.
     plan : Plan
         Trials to be judged, with the pool of their texts.
     progress : Progress, optional
-        Receives the progress.
+        Receives the progress. It is started and stopped by this function. Default: no progress is reported.
 
     Returns
     -------
     Verdicts
-        One answer per trial; NaN, with the reason "unparsed", if the function returned None.
+        One answer per trial, in [0, 1]; NaN, with the reason "unparsed", if the function returned None. The hard answer is the
+        answer rounded to 0 or 1 (0.5 becomes 0). Costs are 0.
 
     Raises
     ------

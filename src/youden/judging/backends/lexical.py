@@ -307,9 +307,9 @@ def sample_pairs(
     item_of_text : int array (n_texts,), item of each text, ascending
     rng : random number generator
     paired : whether the two texts of a pair respond to the same item
-    limit : maximum number of pairs; if there are no more possible pairs, all of them are returned
+    limit : maximum number of pairs, by default 20,000; if there are no more possible pairs, all of them are returned
 
-    Returns the positions of the first and of the second texts, two int arrays (n_pairs,).
+    Returns the positions of the first and of the second texts, two int arrays (n_pairs,), both empty if no pair is possible.
     """
     # for each text: position of the first text on its item, and number of texts on its item
     item_start = np.searchsorted(item_of_text, item_of_text, side="left")
@@ -381,8 +381,10 @@ def compute_text_weights(
 
     1. A word is common on an item if at least two agents used it in their responses to the item.
     2. The overlap of a text is the sum of the weights of its common words. The overlap of an agent is the mean over its texts.
-    3. The limit of an item is `MAX_QUARTILES` times the upper quartile of the agents' overlaps that are above 0.
-    4. The weight of a text is min(1, limit / overlap) to the power of `LENGTH_POWER`.
+    3. The limit of an item is `MAX_QUARTILES` (2) times the upper quartile of the agents' overlaps that are above 0.
+    4. The weight of a text is min(1, limit / overlap) to the power of `LENGTH_POWER` (2).
+
+    The steps 2 to 4 are done for each column of `word_weights` (each model) separately.
 
     matrix : int8 csr_array (n_texts, n_words), 1 if the text contains the word
     item_of_text, agent_of_text : int arrays (n_texts,), item and agent of each text; `item_of_text` ascends

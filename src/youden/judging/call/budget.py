@@ -151,6 +151,7 @@ class Budget:
             Cost that is counted for the answer, in USD. Answers that cost nothing or an unknown amount (NaN) are not recorded.
         usage_error : str or None
             Description of the reported token counts and of why these counts are not possible; None if no counts were reported.
+            Only the first description for each model is kept, as an example for the report.
         """
         is_paid = usd > 0  # False also for NaN, an unknown cost
         if is_paid:
@@ -281,8 +282,8 @@ class TypicalUsage:
         """Estimate the token usage of a call without a reply.
 
         With f the largest observed fraction tokens_in / max_tokens_in, the request is estimated at 1.25·f·max_tokens_in
-        tokens. The answer is estimated at 1.25 times the largest observed number of tokens. Until `MIN_OBSERVATIONS` answers have
-        been observed, the estimate is the largest possible usage.
+        tokens. The answer is estimated at 1.25 times the largest observed number of tokens. Both are rounded up. Until 20 answers
+        (`MIN_OBSERVATIONS`) have been observed, the estimate is the largest possible usage.
 
         Parameters
         ----------

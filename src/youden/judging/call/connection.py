@@ -150,7 +150,8 @@ def make_status_error(status: int, body: str | bytes, headers: Mapping[str, str]
     body : str or bytes
         Body of the reply: JSON with the error's codes and message, or the message itself.
     headers : mapping of str to str
-        Headers of the reply; letter case does not matter. For a redirect, its target becomes part of the reason.
+        Headers of the reply; letter case does not matter. For a redirect (3xx), the reason contains its target in place of the
+        server's message.
 
     Returns
     -------

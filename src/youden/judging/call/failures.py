@@ -146,10 +146,11 @@ def make_http_error(
     status : int
         HTTP status of the reply, or the status that a code means.
     codes : sequence of object
-        The error's codes. A known code decides, whatever the status.
+        The error's codes. A known code decides, whatever the status, except for a 403 about the content of the request.
     message : object
         The error's message. For the statuses 400, 412, 422 and 429, it is searched for known wording about the account. A message
-        about a rate limit (429) is not searched.
+        about a rate limit (429) is not searched. For 403, it is searched for wording about the content of the request. A message
+        that is not a text is not searched.
     reason : str
         Description of the error for the user.
     retry_after : float, optional
@@ -163,7 +164,10 @@ def make_http_error(
         - `fatal` if the error is about the account or the model. Its status is then 402 for missing credit, 401 for an invalid
           key, and 404 for an unknown model, whatever `status` is.
         - `rejected`, with status 400, if `status` is 403 and the message is about the content of the request.
-        - otherwise the kind of `status` (`classify_status`).
+        - otherwise the kind of `status` (`classify_status`): `fatal`, `transient` or `rejected`.
+
+        Its `wording` is the part of the message that identifies an error about the account, or else None. Its `retry_after` is
+        as passed, except for a 403 about the content, which has None.
 
     Examples
     --------
@@ -235,7 +239,7 @@ def to_judge_error(error: CallError, *, judge: str, address: str) -> JudgeError:
     Parameters
     ----------
     error : CallError
-        Failure of the call that ended the run.
+        Failure of the call that ended the run. Its `status` is the HTTP status, None without a reply.
     judge : str
         Name of the judge.
     address : str

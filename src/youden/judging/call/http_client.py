@@ -52,15 +52,15 @@ class HttpClient:
         Parameters
         ----------
         method, path : str
-            HTTP method, and the path that is appended to the address.
+            HTTP method, and the path that is appended to the address after a slash.
         data : bytes, file object or aiohttp payload, optional
-            Body of the request.
+            Body of the request. Default: no body.
         headers : mapping, optional
-            Headers of this request alone.
+            Headers of this request alone, in addition to those of the client.
         max_seconds : float, optional
             Seconds that the request may take. Default: no limit, for callers that limit the time themselves.
         max_bytes : int, default 16,000,000
-            Largest size of the unpacked body.
+            Largest size of the unpacked body in bytes.
 
         Returns
         -------

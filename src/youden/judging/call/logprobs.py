@@ -83,8 +83,8 @@ def find_first_token_alternatives(logprobs: object, text: object, message: Mappi
     text : text of the message
     message : the message, whose other fields may contain reasoning
 
-    Returns a tuple of pairs (token, log-probability), not validated. It is empty if no log-probabilities of the answer
-    are found.
+    Returns a tuple of pairs (token, log-probability), whose values are not validated. It is empty if no log-probabilities of the
+    answer are found.
     Raises: CallError (transient) if `logprobs` has the wrong structure.
     """
     entries = _get_token_entries(logprobs)

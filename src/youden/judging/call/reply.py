@@ -248,6 +248,9 @@ def check_usage_for(
 ) -> tuple[Completion, str | None]:
     """Check that the token counts that a provider reports are possible for a request.
 
+    Counts are too small if a token would be longer than 128 bytes. They are too large if they exceed 4 times the largest possible
+    number of tokens.
+
     Parameters
     ----------
     completion : Completion
@@ -260,15 +263,15 @@ def check_usage_for(
     Returns
     -------
     completion : Completion
-        With token counts of 0 if the counts are not possible.
+        The same answer; a copy with token counts of 0 if the counts are not possible.
     usage_error : str or None
         What is wrong with the counts; None if they are possible, or if both are 0.
 
     Raises
     ------
     CallError
-        Of kind `rejected`, if text and refusal together have more bytes than `answer_limit` tokens can have (without a
-        limit, more than `MAX_REPLY_BYTES`), or if the tokens with log-probabilities have more than `EXTRA_BYTES`.
+        Of kind `rejected`, if text and refusal together have more than 64 · `answer_limit` + 4096 bytes (without a limit, more
+        than 16,000,000), or if the tokens with log-probabilities have more than 4096 bytes.
     """
     n_bytes, n_messages = count_request_bytes(request), len(request.messages)
     return check_usage(completion, n_bytes=n_bytes, n_messages=n_messages, answer_limit=answer_limit)
@@ -279,8 +282,8 @@ def check_usage(
 ) -> tuple[Completion, str | None]:
     """Check that the token counts of a completion are possible for a request of a given size.
 
-    Counts are too small if a token would be longer than `MAX_TOKEN_BYTES`. They are too large if they exceed
-    `MAX_USAGE_FACTOR` times the largest possible number of tokens.
+    Counts are too small if a token would be longer than `MAX_TOKEN_BYTES` (128 bytes). They are too large if they exceed
+    `MAX_USAGE_FACTOR` (4) times the largest possible number of tokens.
 
     Parameters
     ----------
@@ -289,20 +292,21 @@ def check_usage(
     n_bytes, n_messages : int
         Total size of the request's messages in UTF-8, and their number.
     answer_limit : int or None
-        Largest number of tokens of an answer; None if nothing limits it.
+        Largest number of tokens of an answer; None if nothing limits it. For the check of the counts, it is at least 1024, and
+        None means 10,000,000 (`MAX_TOKEN_COUNT`).
 
     Returns
     -------
     completion : Completion
-        With token counts of 0 if the counts are not possible.
+        The same answer; a copy with token counts of 0 if the counts are not possible.
     usage_error : str or None
         What is wrong with the counts; None if they are possible, or if both are 0.
 
     Raises
     ------
     CallError
-        Of kind `rejected`, if the answer is too long. Its text and refusal together may have the size of `answer_limit`
-        tokens or, without a limit, `MAX_REPLY_BYTES`. Its tokens with log-probabilities may have `EXTRA_BYTES`.
+        Of kind `rejected`, if text and refusal together have more than 64 · `answer_limit` + 4096 bytes (without a limit, more
+        than 16,000,000), or if the tokens with log-probabilities have more than 4096 bytes.
     """
     _check_length(completion, answer_limit)
     n_in, n_out = completion.tokens_in, completion.tokens_out

@@ -68,9 +68,11 @@ class RetryPolicy:
             Seconds until the next attempt. None if the call must not be sent again, for one of these reasons:
 
             - The error is not transient.
-            - After HTTP 429, the sum of all waits of the call after HTTP 429 exceeds `MAX_THROTTLED_SECONDS`.
-            - After another error, `max_tries` attempts have failed, or the server asked for a wait longer than
-              `MAX_THROTTLED_SECONDS`.
+            - After HTTP 429, the sum of all waits of the call after HTTP 429, this one included, exceeds 300 seconds
+              (`MAX_THROTTLED_SECONDS`).
+            - After another error, `max_tries` attempts have failed, or the server asked for a wait longer than 300 seconds.
+
+            The wait is random. Its upper limit doubles with each failure, and the wait that the server asked for is added.
         """
         if error.kind != "transient":
             return None

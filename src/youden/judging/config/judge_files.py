@@ -154,7 +154,8 @@ def load_judge_config(
         Judge keys; path of a YAML file, which ends in .yaml or .yml; or a name. A name is searched for in this order:
         judges in judges/ and configs/judges/, backends, models of a known provider (`infer_judge_keys`).
     file : Path, optional
-        File that contains the mapping, for error messages; ignored for other sources.
+        File that contains the mapping, for error messages; ignored for other sources. Relative paths in the mapping are relative
+        to the working directory.
     from_code : bool, default False
         Whether the mapping was passed from Python, which needs no permission to send an environment variable; ignored
         for other sources.

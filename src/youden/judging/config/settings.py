@@ -204,7 +204,7 @@ class JudgeConfig(RequestSettings, AnswerSettings):
         Parameters
         ----------
         price_in, price_out : float
-            USD per million tokens of requests and of answers, which are not checked.
+            USD per million tokens of requests and of answers. They are not checked.
         source : str
             Description of the source of the prices.
         """
@@ -525,14 +525,14 @@ def call_cost(config: JudgeConfig, tokens_in: float, tokens_out: float) -> float
     Parameters
     ----------
     config : JudgeConfig
-        Judge with its prices.
+        Judge with its prices `price_in` and `price_out` in USD per million tokens; None if unknown.
     tokens_in, tokens_out : float
         Numbers of tokens of the request and of the answer.
 
     Returns
     -------
     float
-        USD; NaN if a price is unknown.
+        USD; NaN if either price is unknown.
     """
     if config.price_in is None or config.price_out is None:
         return math.nan

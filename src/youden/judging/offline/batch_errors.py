@@ -27,7 +27,7 @@ def make_run_error(error: CallError, *, config: JudgeConfig, job: Job | None, st
     job : Job or None
         Record of the batch; None if the batch was certainly not started.
     store_name : str
-        Name of the store that contains the record.
+        Name of the store that contains the record, for the commands in the message.
 
     Returns
     -------
@@ -76,7 +76,7 @@ def batch_refused_error(job: Job, state: BatchState, *, judge: str) -> JudgeErro
     """Make the error [batch-refused] for a batch that the provider rejected as a whole.
 
     job : record of the batch
-    state : final state of the batch, with the provider's reasons
+    state : final state of the batch, with the provider's reasons, of which the message contains the first three
     judge : name of the judge
     """
     reasons = "; ".join(f"{error.code}: {error.message}" for error in state.errors[:3]) or "no reason given"

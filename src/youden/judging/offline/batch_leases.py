@@ -105,7 +105,7 @@ class BatchLeases:
         return leased_keys - sent_keys
 
     def record_batch(self, usd: float, keys: Sequence[str]) -> Job:
-        """Record a new batch, acquire its lease, and return its record.
+        """Acquire the lease of a new batch, write its record to the store at once, and return the record.
 
         usd : largest possible cost of the batch in USD; NaN if unknown
         keys : request hashes, in the order of the lines of the file that is sent to the provider
@@ -132,8 +132,9 @@ class BatchLeases:
     def replace_record(self, job: Job, remainder: Job | None) -> None:
         """Delete the record of a batch whose results are stored, and add that of the remaining requests, if any.
 
-        Both happen at the next `Store.flush`.
+        The lease of the new record is acquired at once. Both records change at the next `Store.flush`.
 
+        job : record of the batch to delete
         remainder : record of a batch of the requests without a result; None if no result is missing
         """
         if remainder is not None:

@@ -187,7 +187,7 @@ def write_parquet(path: Path, requests: Iterable[tuple[str, Request]], manifest:
 
     path : file to write; an existing one is overwritten
     requests : pairs of request hash and request
-    manifest : content of `export.json`, which becomes the value of the key `METADATA` in the metadata of the file
+    manifest : content of `export.json`, which becomes the value of the key `METADATA` ("youden") in the metadata of the file
     """
     schema = pa.schema(_PARQUET_COLUMNS, metadata={METADATA: manifest})
     remaining = iter(requests)
@@ -234,7 +234,7 @@ def export_requests(
     folder : Path
         New or empty folder; missing parents are created.
     format : {"jsonl", "parquet"}, default "jsonl"
-        Format of the files.
+        Format of the files, `requests-N.jsonl` or `requests-N.parquet` with N from 0.
     shards : int, default 1
         Number of files of requests per judge, of equal size; fewer if there are fewer requests. A number below 1 counts as 1.
 

@@ -111,7 +111,7 @@ def import_answers(
     Parameters
     ----------
     paths : sequence of Path
-        Files of answers, or folders that contain them.
+        Files of answers (JSON Lines or Parquet), or folders that contain them.
     plan : Plan
         The plan whose requests were exported.
     config : JudgeConfig
@@ -124,7 +124,8 @@ def import_answers(
     Returns
     -------
     ImportCounts
-        Numbers of rows by what was done with them.
+        Numbers of rows by what was done with them, for example `n_rows` (read), `n_new` (answers added) and `n_failed` (failures
+        added).
 
     Raises
     ------
@@ -133,7 +134,7 @@ def import_answers(
         file cannot be read; the answers of the files before it are stored. [import-nothing]: if no row is a result.
         [import-other-plan]: if no row belongs to this plan.
     JudgeError
-        [import-rejected]: if the engine rejected the first `MAX_INITIAL_REJECTIONS` requests, or all of fewer requests;
+        [import-rejected]: if the engine rejected the first 1000 requests (`MAX_INITIAL_REJECTIONS`), or all of fewer requests;
         the rejections are not stored.
     """
     files = find_answer_files(paths)

@@ -150,7 +150,7 @@ def is_replay_only() -> bool:
 def with_cassette(
     backend: Backend, *, address: str, description: str, judge: Mapping[str, Json] | None = None
 ) -> Backend:
-    """Wrap a backend in the active cassette, which answers all requests that it has recorded.
+    """Wrap a backend in the active cassette, a file of recorded requests and answers. It answers all requests that it contains.
 
     The mode of the cassette decides whether other requests are sent and recorded, or refused (`CassetteRecorder`).
 

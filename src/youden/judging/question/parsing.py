@@ -131,10 +131,10 @@ def compute_label_probabilities(
     Parameters
     ----------
     top_logprobs : sequence of (str, float)
-        The tokens that the model considered, with their log-probabilities.
+        The tokens that the model considered, with their natural log-probabilities. A pair that occurs twice counts once.
     labels : sequence of str
         The labels that may be answered.
-    min_probability : float, default 0.5
+    min_probability : float in [0, 1], default 0.5
         Smallest probability of all labels together. If the labels have less, the answer probably begins with an explanation. The
         first token of an explanation does not predict the label that follows.
 
@@ -143,7 +143,7 @@ def compute_label_probabilities(
     dict of str to float or None
         Probability of every label, normalized to a sum of 1; it is 0 for a label to which no token belongs. None if no
         token belongs to a label, if the labels have less than `min_probability`, or if the probabilities of all tokens add
-        up to more than `MAX_TOTAL_PROBABILITY`.
+        up to more than 1.05 (`MAX_TOTAL_PROBABILITY`).
 
     Examples
     --------
@@ -198,8 +198,8 @@ def truncate_texts(first: str, second: str, *, max_characters: int, policy: Trun
     first, second : str
         Texts of a trial, in the order in which the judge sees them.
     max_characters : int
-        Maximum number of characters of both texts together, `MARK` included. If the share of a long text is shorter than
-        `MARK`, the text becomes `MARK` alone, even if that exceeds the maximum.
+        Maximum number of characters of both texts together, `MARK` ("[…]" between line breaks, 5 characters) included. If the
+        share of a long text is shorter than `MARK`, the text becomes `MARK` alone, even if that exceeds the maximum.
     policy : {"refuse", "middle", "end"}
         Part of a long text that is replaced by `MARK`; "refuse" returns the texts unchanged.
 
@@ -278,7 +278,8 @@ def read_answer(
     prompt : Prompt
         The labels that may be answered, and their grades.
     decision : {"text", "json", "logprobs"}, default "text"
-        Form of the answer: a label, a JSON object, or log-probabilities. With "logprobs", the label in the text gives
+        Form of the answer: a label, a JSON object, or log-probabilities. With "text" and "json", the graded answer is the grade
+        of the label; with "json", a label in plain text is accepted, too. With "logprobs", the label in the text gives
         the hard answer, and the graded answer is the expected grade, Σ P(label)·grade. P(label) is the probability of the
         label as the first token, divided by the sum over all labels.
     is_sampled : bool, default False

@@ -74,10 +74,10 @@ class Prompt:
         first, second : str
             The texts, in the order in which the judge sees them. Each is put between tags that neither text contains.
             Lone surrogates, which cannot be encoded, are replaced.
-        task : str, optional
-            Prompt of the item, for a question that contains it.
-        hint : str, optional
-            Text that is appended to the question.
+        task : str, default ""
+            Prompt of the item; without effect if the template does not contain {{task}}.
+        hint : str, default ""
+            Text that is appended to the user message without a separator.
 
         Returns
         -------
@@ -108,8 +108,8 @@ class Prompt:
         values : mapping of str to str
             Text for each placeholder. The texts for "first", "second" and "task" include the tags around them. The text for
             "fence" is a part of these tags that occurs in none of the texts.
-        hint : str, optional
-            Text that is appended to the question without a separator.
+        hint : str, default ""
+            Text that is appended to the user message without a separator.
 
         Returns
         -------
@@ -119,7 +119,7 @@ class Prompt:
         Raises
         ------
         KeyError
-            If the text of a placeholder is missing.
+            If the text of a placeholder of the template is missing. Texts for other names are ignored.
         """
         filled_parts = []
         for text_or_name, is_placeholder in self._template_parts:

@@ -67,7 +67,8 @@ class Questions:
     def request(self, plan: Plan, row: int) -> Request:
         """Build the request for a trial: the question about the two texts of the trial.
 
-        If the texts are too long for the context window of the model, they are truncated by `truncate`.
+        If the texts are too long for the context window of the model, they are truncated as the attribute `truncate` states: in
+        the middle ("middle"), at the end ("end"), or not at all ("refuse").
 
         Parameters
         ----------
@@ -122,7 +123,7 @@ class Questions:
         Returns
         -------
         Request
-            The result of `request`.
+                Model, messages and parameters, with texts that are truncated if they are too long for the context window.
 
         Raises
         ------
@@ -142,14 +143,17 @@ class Questions:
         return request
 
     def request_for_texts(self, first: str, second: str, *, task: str = "", replicate: int = 0) -> Request:
-        """Build the request about two texts, which are truncated as by `request`.
+        """Build the request about two texts.
+
+        If the texts are too long for the context window of the model, they are truncated as the attribute `truncate` states: in
+        the middle ("middle"), at the end ("end"), or not at all ("refuse").
 
         Parameters
         ----------
         first, second : str
             The texts, in the order in which the judge sees them.
-        task : str, optional
-            Prompt of the item, which is not truncated.
+        task : str, default ""
+            Prompt of the item, which is not truncated; without effect if the judge's prompt does not contain {{task}}.
         replicate : int, default 0
             Number of the replicate, for a trial that is sent several times.
 

@@ -90,10 +90,11 @@ class CircuitBreaker:
     def record_failure(self, attempts: Attempts, error: CallError) -> bool:
         """Record a failed call, and open the circuit if the failure shows that the server is down.
 
-        While the circuit is open, only single calls are sent, to test the server. An outage consists of the failures that opened
-        the circuit and of all failures while it is open. They do not count as attempts: when the circuit opens, `n_failed` of the
-        calls that have failed becomes 0. `suspect` is set for a call that failed in an outage, because its text may have caused
-        the outage.
+        The circuit opens if a connection cannot be made, or if 3 different calls have failed since the last reply. It never opens
+        before the first answer of the server, or if `max_outage` is 0. While the circuit is open, only single calls are sent, to
+        test the server. An outage consists of the failures that opened the circuit and of all failures while it is open. They do
+        not count as attempts: when the circuit opens, `n_failed` of the calls that have failed becomes 0. `suspect` is set for a
+        call that failed in an outage, because its text may have caused the outage.
 
         Parameters
         ----------

@@ -74,7 +74,7 @@ def make_batch_options(
     mode : {"calls", "batch"}
         Whether requests are sent one by one or in batches.
     poll : float, default 30
-        Seconds between two requests for the status of batches.
+        Seconds between two requests for the status of batches. It is checked, but has no effect, for the mode "calls".
     on_status : callable, optional
         Called with a line of text for each change. Default: nothing is reported.
     folder : str or Path, optional

@@ -128,7 +128,7 @@ class ProgressLog:
         key : str
             Request hash of the call.
         completion : Completion
-            The reply, of which duration, tokens and model are logged, but no text.
+            The reply, of which duration (in seconds), tokens and model are logged, but no text.
         outcome : str
             "answered", or the reason why the answer is missing.
         usd : float

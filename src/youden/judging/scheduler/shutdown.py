@@ -315,11 +315,16 @@ def exceeds_max_missing(n_missing: int, n_done: int, *, max_missing: float, is_c
     Parameters
     ----------
     n_missing, n_done : int
-        Number of trials without an answer, among the trials that are done. Below 200 done trials, the run never stops.
+        Number of trials without an answer, among the trials that are done, and number of trials that are done.
     max_missing : float
         Largest fraction of trials without an answer with which the run continues, in [0, 1].
     is_certain : bool, default False
         Whether `n_done` counts all trials, so that any excess is enough.
+
+    Returns
+    -------
+    bool
+        False if `n_done` is below 200.
     """
     std_error = 0.0 if is_certain else math.sqrt(max_missing * (1 - max_missing) * n_done)
     return n_done >= MIN_TRIALS_BEFORE_STOP and n_missing > max_missing * n_done + 3 * std_error

@@ -308,8 +308,8 @@ class Store:
         replaces_answer : bool, default False
             Whether an answer replaces the stored answer, because the request was repeated. By default, the first answer is kept.
         may_flush : bool, default True
-            Whether this call may flush and wait for the disk. It flushes if `MAX_PENDING_WRITES` outcomes are in memory, or if
-            the last flush was `FLUSH_INTERVAL_SECONDS` ago. If False, the caller has to call `flush`.
+            Whether this call may flush and wait for the disk. It flushes if 64 outcomes (`MAX_PENDING_WRITES`) are in memory, or
+            if the last flush was 0.25 seconds (`FLUSH_INTERVAL_SECONDS`) ago. If False, the caller has to call `flush`.
 
         Raises
         ------
@@ -341,7 +341,12 @@ class Store:
         answers, failures : mapping of str to Completion, of str to Failure
             Outcomes by request hash.
         account : str
-            Cost account to which the answers are booked, with their tokens and an unknown cost (NaN).
+            Cost account to which the answers are booked, with their tokens and an unknown cost (NaN). Failures are not booked.
+
+        Raises
+        ------
+        JudgeError
+            If the backend fails.
         """
         payments: dict[tuple[str, str], Payment] = {}
         for key, answer in answers.items():

@@ -352,7 +352,7 @@ class StorageBackend(Protocol):
 
         Parameters
         ----------
-        table : str
+        table : {"answers", "failures", "judges", "response_models", "costs", "batches"}
             Name of the table.
         after : tuple or None
             Last row of the previous call; None for the first rows.
@@ -371,7 +371,7 @@ class StorageBackend(Protocol):
 
         Parameters
         ----------
-        table : str
+        table : {"answers", "failures", "judges", "response_models", "costs", "batches"}
             Name of the table.
         rows : iterable of tuple
             Values in the order of the table's columns.

@@ -106,15 +106,15 @@ def iter_call_lists(
     store : Store
         Store of the answers.
     make_request : callable
-        Makes the request from a row and its key.
-    size : int, default CHUNK
+        Makes the request from a row and its key. It is called only when the request of a call is needed.
+    size : int, default 1000
         Number of trials that are read at a time.
 
     Yields
     ------
     list of Call
         One call per distinct request of the next `size` trials, in the order of the trials. The stored outcome of a call
-        is in `cached`.
+        is in `cached`; None if the store has none.
     """
     remaining_row_keys = iter(keys)
     while True:
@@ -276,7 +276,7 @@ class PlanAnswers:
         judge : mapping
             Description of the judge. The verdicts have a copy, to which the names of the served models are added.
         costs : Costs, optional
-            Costs of the calls. Default: none, because nothing was sent.
+            Costs of the calls. Default: 0 for each trial, because nothing was sent.
         usd_calibration : float, default 0
             USD that the judge's calibration paid for these answers.
         warnings : tuple of Finding, default ()
@@ -348,12 +348,13 @@ def read_answers(
     on_not_stored : callable, optional
         Called with the key and the row of each trial that could be sent but has no outcome in the store.
     not_stored : str, default "not_asked"
-        Reason why the answers to these trials are missing.
+        Reason why the answers to these trials are missing, for example "pending".
 
     Returns
     -------
     PlanAnswers
-        Its `n_done` does not count the trials that `on_not_stored` was called for.
+        Answers to all trials, with the reasons of missing ones. Its `n_done` does not count the trials that `on_not_stored` was
+        called for.
     """
     plan_answers = PlanAnswers(plan, missing_reason=not_stored)
     if is_new is None:

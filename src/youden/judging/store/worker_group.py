@@ -535,7 +535,7 @@ def coordinate_run(
     account : str, optional
         Cost account of the run, whose payments count towards the cap. Default: `run`.
     saved : RunPayments, optional
-        What the run has paid according to its folder. The coordinator books the part that the account lacks.
+        What the run has paid according to its folder. The coordinator books the part that the account lacks. Default: nothing.
 
     Yields
     ------
@@ -564,8 +564,12 @@ def join_as_worker(
     ----------
     store : str or Path
         Path or URL of the store.
-    run, account, saved : str, str, RunPayments
-        Name and cost account of the run, and what it has paid according to its folder; see `coordinate_run`.
+    run : str
+        Name of the run.
+    account : str, optional
+        Cost account of the run, whose payments count towards the cap. Default: `run`.
+    saved : RunPayments, optional
+        What the run has paid according to its folder. Default: nothing.
 
     Yields
     ------
