@@ -64,8 +64,8 @@ class PairSums:
         differences : pairwise differences of the abilities
         ability : float array (n_agents,), abilities of the additive fit, which are copied to the result
 
-        Returns float arrays (n_agents, n_agents), among others: the mean agreement of two agents over items, their mean answer
-        over both orders, and the difference of their abilities, row minus column. `Pairs` describes all of them. They are NaN for
+        Returns an object of float arrays (n_agents, n_agents), among others: `agreement`, the mean agreement of two agents over
+        items; `mean`, their mean answer over both orders; and `difference` of their abilities, row minus column. They are NaN for
         agents that cannot be compared.
         """
         # mean over items, NaN for pairs that were never compared

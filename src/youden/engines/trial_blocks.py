@@ -881,7 +881,8 @@ def open_trials_by_item(rows: Rows, plan: Plan, directory: Path, *, votes: bool 
     Parameters
     ----------
     rows : callable
-        Returns an iterable over all rows of the run, in chunks of columns.
+        Function without arguments that returns an iterable over all rows of the run, in chunks. A chunk is a mapping of column
+        names to arrays (n_rows,).
     plan : Plan
         Plan of the run; its trials are not read.
     directory : Path

@@ -336,20 +336,21 @@ def write_first_config(
 
     Files that are not a pool are first imported as the pool `pools/NAME`. The schema of a config is written next to the
     config. An existing config is not changed. Only its pool is updated: agents, items and responses that were added to the files
-    since then are added to it. NAME is the name of the config without its suffix.
+    since then are added to it. NAME is the name of the config without its suffix. Missing folders are created.
 
     Parameters
     ----------
     pool : Path
-        A pool, or files that can be imported.
+        Folder of a pool, or a file or folder that can be imported.
     out : Path, optional
-        The config. Default: a file in the current directory with the name of `pool` and the suffix .yaml.
+        The config. Default: a file in the current directory with the name of `pool` (without suffix, at most 100 characters, and
+        with "-" in place of characters other than letters, digits and _.+-) and the suffix .yaml.
     judge : str, optional
         Name or file of the judge. Default: a model if its API key is in `environment`, else the offline judge.
     columns : mapping
-        Field (agent, item, text, prompt, group or repeat) → name of the column of a table.
+        Field (agent, item, text, prompt, group or repeat) → name of the column of a table. If empty, the columns are inferred.
     environment : mapping
-        Environment variables.
+        Environment variables, in which the API key of the default judge is looked up.
     report : callable, optional
         Called with the imported pool before anything is written; not called if nothing is imported.
 

@@ -47,19 +47,22 @@ def import_pool(
     Parameters
     ----------
     format_ : str
-        Name of the format. With `table` and no `columns`, files of another format are also read if they are recognized.
+        Name of a registered format, for example "table", "hf-dataset" or "inspect". With "table" and no `columns`, files of
+        another format are also read if they are recognized.
     paths : sequence of Path
         Files or folders to import. For `hf-dataset`, also OWNER/NAME on the Hugging Face Hub.
     out : Path
-        Folder for the pool; it may be new or empty, or contain the same pool.
+        Folder for the pool; it may be new or empty, or contain the same pool. Missing parents are created.
     columns : mapping, optional
         Field (agent, item, text, prompt, group or repeat) → name of the column; for the formats `table` and `hf-dataset`.
+        Default: columns are inferred.
     text : {"answer", "transcript"}, default "answer"
-        Whether a response is an agent's final answer or its complete transcript; for formats of transcripts only.
+        Whether a response is an agent's final answer or its complete transcript; "transcript" only for the formats `inspect`
+        and `opentelemetry`.
     hub : mapping, optional
         Split, revision and subset of a dataset on the Hugging Face Hub; for the format `hf-dataset` only.
     allow_dropped : bool, default False
-        Whether more than 1% of the responses may be dropped.
+        Whether more than 1% of the responses may be dropped. By default, this is an error.
 
     Returns
     -------

@@ -79,12 +79,15 @@ class _JudgedRun:
 def export_cassette(path: Path, out: Path, *, redacted: bool = False) -> CassetteExport:
     """Write the requests and outcomes of a run, or of a pool, as a cassette.
 
+    A cassette is a file of requests and answers. It can be replayed without calls. The outcomes are read from the store that the
+    run or pool names.
+
     Parameters
     ----------
     path : Path
         Folder of the run, or of the generated pool.
     out : Path
-        File to write; an existing one is replaced.
+        File to write; an existing one is replaced, and missing folders are created.
     redacted : bool, default False
         Whether texts are replaced by hashes; for runs only.
 

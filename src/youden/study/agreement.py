@@ -86,7 +86,7 @@ class OrderComparison:
         Returns
         -------
         str
-            One sentence, with examples of the pairs that differ significantly in opposite orders.
+            One sentence, with examples of the pairs that differ significantly in opposite orders, at most 5.
         """
         name_a, name_b = names
         counts = (

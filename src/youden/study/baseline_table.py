@@ -113,29 +113,30 @@ def study_baselines(
     recorded : RecordedAnswers
         Answers of a dense run.
     names : sequence of str, optional
-        Registered baselines to compare with clipped-linear. Default: all.
+        Registered baselines to compare with clipped-linear, which is always included. Default: all.
     n_seeds : int, default 10
-        Number of splits.
+        Number of random splits, at least 1.
     rule : {"strict", "paper"}, default "strict"
         Holdout rule: whether trials that touch a held-out cell are left out of all training scores ("strict"), or used in
         the training scores of the partner ("paper").
     kind : {"symmetric", "row"}, default "row"
         Kind of the scores: means over all trials of an agent, or over those that show its response first ("row").
     c : float, default 1.6
-        Constant of the n log n design, which determines the number of cells.
-    holdout : float, default 0.2
+        Constant of the n log n design, above 0. c·(K + J)·ln(K + J) cells are fitted, for K agents and J items, or all if there
+        are fewer.
+    holdout : float in [0, 1), default 0.2
         Fraction of all cells that are held out; the fitted cells are chosen from the others.
     groups : Contrast, optional
-        Groups for the AUC.
+        Two groups of agents for the AUC. Default: no AUC.
     progress : Progress, optional
         Receiver of progress updates.
 
     Returns
     -------
     BaselinesStudy
-        One row per estimator: RMSE on held-out cells, Spearman's ρ and Kendall's τ with the dense ranking, and the AUC
-        for `groups` (None without groups), over the splits. Standard errors over items come from resampled items,
-        without new fits.
+        One row per estimator: RMSE on held-out cells, Spearman's ρ and Kendall's τ with the dense ranking (a fit to all training
+        cells of the split), and the AUC for `groups` (None without groups), as summaries over the splits. Standard errors over
+        items come from resampled items, without new fits.
 
     Raises
     ------
@@ -144,7 +145,7 @@ def study_baselines(
     ConfigError
         [unknown-baseline] if a baseline is not registered.
     PlanError
-        [d-core], [holdout] if the cells or the holdout cannot be drawn.
+        [d-core], [holdout] if the cells or the holdout cannot be drawn; [design-option] unless `c` is above 0.
     """
     all_names = list(dict.fromkeys(["clipped-linear", *(names or BASELINES)]))
     factories = {name: BASELINES.load(name) for name in all_names}

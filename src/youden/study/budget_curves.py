@@ -63,9 +63,9 @@ def compute_split_half(scores: Floats, fit_ability: Callable[[Floats], Floats], 
     Returns
     -------
     SplitHalf
-        Means over `N_SPLITS` random splits with fixed seeds: Spearman's ρ between the two halves, with its SD, and the recall by
-        k, the share of the top k agents of one half that are in the top k of the other. ρ is not corrected to the full number of
-        items. Agents without an ability in one of the halves are left out of ρ.
+        Means over 20 random splits (`N_SPLITS`) with fixed seeds: Spearman's ρ between the two halves, with its SD, and the
+        recall by k, the share of the top k agents of one half that are in the top k of the other. ρ is not corrected to the full
+        number of items. Agents without an ability in one of the halves are left out of ρ.
 
     Raises
     ------
@@ -226,8 +226,8 @@ class PlanLimit(NamedTuple):
     def draw_plan(self, pool: Pool, design: str, *, seed: int) -> Plan:
         """Draw a plan of a design whose number of calls respects this limit, without held-out cells.
 
-        If the limit is a half-width, the design must be able to add calls until the intervals are narrow enough. For
-        this purpose, "cyclic" is planned as "fixed-width".
+        If the limit is a half-width, the design must be able to add calls until the intervals are narrow enough: "adaptive",
+        "fixed-width", or "cyclic", which is planned as "fixed-width".
 
         Parameters
         ----------
@@ -291,35 +291,37 @@ def study_budget(
     designs : sequence of str, default ("cyclic", "nlogn")
         Registered designs.
     calls : sequence of int or str, optional
-        Budgets, such as 5000 calls, "2%" of the dense calls, or "450/agent" (paired trials per agent).
+        Budgets, for example 5000 calls, "2%" of the dense calls, or "450/agent" (paired trials per agent).
     half_widths : sequence of float, optional
         Half-widths of intervals to reach, in units of the abilities, instead of or in addition to `calls`. A design that
         cannot be planned for a budget or a half-width gets a row without results, which states the reason. Without
-        `calls` and `half_widths`, the first three of `DEFAULT_BUDGETS` at which a design can be planned are studied.
+        `calls` and `half_widths`, the first three of 1%, 2%, 5%, 10%, 20%, 50% and 100% of the dense calls at which a design
+        can be planned are studied.
     n_seeds : int, default 100
-        Plans per design and budget. No cell is held out.
+        Plans per design and budget, at least 1. No cell is held out.
     target : {"symmetric", "row"}, default "symmetric"
         Kind of the scores. A "symmetric" score is the mean of all comparisons of an agent, in both orders of the two
         responses. A "row" score only uses comparisons that show the response of the agent first. With "row", plans of
         complete blocks are ranked by the mean of these trials, without intervals, and other plans by `ClippedLinear` on
         row scores.
     top : int, optional
-        Number k of best agents whose recall a goal can require. The recalls for k = 1, 3 and 5 are reported, too. Default:
-        5, or n_agents − 1 if this is less.
+        Number k of best agents whose recall a goal can require, at least 1 and below the number of ranked agents. The recalls
+        for k = 1, 3 and 5 are reported, too, if k is below this number. Default: 5, or n_agents − 1 if this is less.
     usd_per_call : float, optional
-        Price of a call in USD.
+        Price of a call in USD. Default: unknown, so costs are None.
     progress : Progress, optional
         Receiver of progress updates.
 
     Returns
     -------
     BudgetStudy
-        One row per design and budget.
+        One row per design and budget, for example with the mean of Spearman's ρ to the dense ranking, the coverage of intervals,
+        the regret and the recall. Also the split-half reliability of the dense ranking, the FPR and R².
 
     Raises
     ------
     PlanError
-        [budget-none-fits] if no design can be planned at any budget.
+        [budget-none-fits] if no design can be planned at any budget; [calls-invalid] if an element of `calls` is not a budget.
     ConfigError
         [unknown-design] if a design is not registered.
     StatisticsError

@@ -27,7 +27,8 @@ def compare(
     """Compare the judges of two or more runs.
 
     Only agents and items that all runs have in common are compared. If one of two runs asks for preferences, the rankings are
-    compared; if both do, also their answers to the same trials. The other parameters are an error in such a comparison.
+    compared; if both do, also their answers to the same trials. In such a comparison, the other parameters must have their
+    default values (`target` may also be "items-like-these").
 
     Parameters
     ----------
@@ -58,7 +59,8 @@ def compare(
         [compare-preferences] if a run asks for preferences, and there are not exactly two runs with at least 3 common agents.
     ConfigError
         [judges-few], [judges-pools], [judges-agents], [judges-items], [judges-number], [judges-trials] or
-        [judge-family] if the runs cannot be compared; [option-unused] if a parameter would have no effect.
+        [judge-family] if the runs cannot be compared, for example because they share fewer than 3 agents or 2 items;
+        [option-unused] if a parameter would have no effect; [argument-type] if a run is neither a `Run` nor a path.
     StatisticsError
         [scores-empty] if no cell is shared.
 

@@ -39,13 +39,13 @@ def open_grid(n_seeds: int, *, n_rows: int, what: str, progress: Progress | None
     Parameters
     ----------
     n_seeds : int
-        Number of seeds: 0 to n_seeds − 1.
+        Number of seeds, at least 1. The seeds are 0 to n_seeds − 1.
     n_rows : int
         Number of rows that will be evaluated, for the progress bar.
     what : str
         Name of one evaluation, for the progress bar.
     progress : Progress or None
-        Receiver of progress updates.
+        Receiver of progress updates; None for no updates.
 
     Yields
     ------
@@ -199,7 +199,7 @@ def draw_folds(
     recorded : RecordedAnswers
         Answers of a dense run, in which every two agents were compared on every item.
     n_seeds : int
-        Number of seeds: 0 to n_seeds − 1.
+        Number of folds. The seeds are 0 to n_seeds − 1.
     rule : {"strict", "paper"}
         Rule for trials that compare an agent whose cell is held out with an agent whose cell is not. "strict" leaves them
         out of all training scores; "paper" uses them in the score of the agent whose cell is not held out.

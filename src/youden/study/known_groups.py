@@ -53,8 +53,8 @@ def find_contrast(
     Returns
     -------
     Contrast or None
-        Masks of the agents of the two sets. None if a set of the default groups has no agent, because most runs do not have
-        the groups of the paper.
+        Masks `positive` and `negative` of the agents of the two sets, bool arrays (n_agents,). None if a set of the default
+        groups has no agent, because most runs do not have the groups of the paper.
 
     Raises
     ------
@@ -140,7 +140,7 @@ def compute_group_auc(
 
     ranking : rows of a ranking, with groups and intervals
     above, below : names of the two groups
-    level : confidence level of the intervals in the ranking and of the interval of the AUC
+    level : confidence level of the intervals in the ranking and of the interval of the AUC, in (0, 1)
     rng : random generator. The interval of the AUC is computed from normal draws of the abilities.
 
     Returns the AUC with its interval, and the numbers of agents of both groups. The bounds are NaN if an ability has no

@@ -171,9 +171,9 @@ def study_paper(
         Answers of the paper's runs by domain, one or more of "PubMed", "OPUS" and "ICLR" (see `group_by_domain`). Other keys
         raise a KeyError.
     n_seeds : int, default 20
-        Number of random splits.
+        Number of random splits, at least 1.
     n_draws : int, default 500
-        Number of bootstrap resamples.
+        Number of bootstrap resamples for the intervals of Table 2.
     judges : JudgesStudy, optional
         Comparison of two judges on one pool. It replaces the paper's second judge, whose answers are not public. Default:
         the rows of the second judge are listed as missing.
@@ -190,6 +190,8 @@ def study_paper(
     ------
     ConfigError
         [paper-none] if no domain is given.
+    StatisticsError
+        [study-seeds] if `n_seeds` is below 1.
 
     Notes
     -----

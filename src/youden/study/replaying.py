@@ -172,20 +172,21 @@ def make_recorded_answers(
     rates : Rates
         TPR and FPR of the ordered pairs.
     groups : dict of str to str or None, optional
-        Agent id → its group.
+        Agent id → its group, None if unknown. Default: no agent has a group.
     difference_only : bool
         Whether the rates have only D = TPR − FPR, as in an imported run. D is then used as the paired answer, and 0 as the
         independent answer. A caveat states this.
     fpr : float, optional
         Independent answer of every pair. It is used only if the plan pools its independent trials; matched independent
-        trials keep their own answers. Default: computed from the rates.
+        trials keep their own answers. Default: the mean answer of the independent trials in the rates, or 0 without any.
     caveats : tuple of str, optional
         Caveats for readers of results.
 
     Returns
     -------
     RecordedAnswers
-        Answer to each ordered pair of agents on each item, for both trial types; NaN if unknown.
+        Answer to each ordered pair of agents on each item, for both trial types: float arrays (n_items, n_agents, n_agents)
+        in `paired` and `independent`, NaN if unknown.
     """
     rates = replace(rates, split=Split.without_holdout((rates.n_agents, rates.n_items)))
     shape = (rates.n_items, rates.n_agents, rates.n_agents)

@@ -156,16 +156,16 @@ def study_sparsity(
     regimes : sequence of Regime, optional
         Regimes to compare. Default: the regimes of the paper, and cyclic plans.
     n_seeds : int, default 20
-        Number of splits.
+        Number of splits, at least 1.
     rule : {"strict", "paper"}, default "strict"
         Holdout rule: whether trials that touch a held-out cell are left out of all training scores ("strict"), or used in
         the training scores of the partner ("paper").
     kind : {"symmetric", "row"}, default "row"
         Kind of the scores: means over all trials of an agent, or over those that show its response first ("row").
-    holdout : float, default 0.2
+    holdout : float in [0, 1), default 0.2
         Fraction of all cells that are held out.
     groups : Contrast, optional
-        Groups for the AUC.
+        Two groups of agents for the AUC. Default: no AUC.
     progress : Progress, optional
         Receiver of progress updates.
 
@@ -178,7 +178,7 @@ def study_sparsity(
     Raises
     ------
     PlanError
-        [holdout] if the holdout cannot be drawn.
+        [holdout] if the holdout cannot be drawn; [design-option] if a design does not have an option of its regime.
     StatisticsError
         [study-seeds] if `n_seeds` is below 1.
     ConfigError

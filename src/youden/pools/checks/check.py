@@ -88,8 +88,8 @@ def estimate_costs(
 ) -> tuple[tuple[DesignCost, ...], tuple[str, ...]]:
     """Estimate the cost of each design, with its default budget, for each judge that can be used.
 
-    A judge can be used if it makes calls, and if its API key is in the environment or not needed. The judges of the paper are
-    included without a key. No request is sent.
+    A judge with a config file can be used if it makes calls, and if its API key is in the environment of the process or not
+    needed. The judges of the paper are included without a key. No request is sent.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def estimate_costs(
     Returns
     -------
     costs : tuple of DesignCost
-        Calls, tokens and USD, one per design and judge.
+        Calls, tokens and USD (None if the price is unknown), one per design and judge.
     notes : tuple of str
         Designs whose cost could not be estimated, with the reasons, for example that the name is unknown. Also the assumptions of
         the estimates.
@@ -235,22 +235,23 @@ def check_config(config: RunConfig, *, seed: int = 0, designs: Sequence[str] | N
     Parameters
     ----------
     config : RunConfig
-        Config of the run.
+        Config of the run. Its pool is checked with all extensions.
     seed : int, default 0
         Seed of the sample of items that slow checks use.
     designs : sequence of str, optional
-        Designs whose cost is estimated. Default: all.
+        Names of the designs whose cost is estimated. Default: all. A note states the reason if a cost cannot be estimated.
 
     Returns
     -------
     PoolCheck
-        Result of `check_pool`, with two additions: findings about the judge of the run, and the cost of the run's plan, which is
-        the first cost. If the cost of the plan is unknown, a note states the reason instead.
+        Sizes of the pool, findings, costs and notes: the result of `check_pool`, with two additions. These are findings about the
+        judge of the run, and the cost of the run's plan, which is the first cost. If the judge cannot be loaded, or the cost of
+        the plan is unknown, a note states the reason instead.
 
     Raises
     ------
     PoolError
-        If the pool cannot be read.
+        If the pool cannot be read, or an extension does not fit it.
     """
     pool = read_run_pools(config)[-1]
     pool_check = check_pool(pool, seed=seed, designs=designs)
@@ -294,14 +295,15 @@ def check_pool(pool: Pool, *, seed: int = 0, designs: Sequence[str] | None = Non
     seed : int, default 0
         Seed of the choice of random items.
     designs : sequence of str, optional
-        Names of the designs whose cost is estimated, such as "cyclic". Default: all.
+        Names of the designs whose cost is estimated, for example "cyclic". Default: all. An unknown name gives a note.
 
     Returns
     -------
     PoolCheck
         Sizes of the pool, findings, costs, and notes on empty responses and on what could not be checked or estimated. All
         responses are counted, but lengths refer to the first response of an agent to an item. A cost is the number of calls
-        and tokens and the USD of one design with one judge, see `estimate_costs`.
+        and tokens and the USD of one design with one judge. Judges that make calls are included, if their API key is in the
+        environment of the process or not needed.
     """
     lengths = response_lengths(pool)
     sample = SampledTexts.from_pool(pool, seed=seed)  # responses and prompts of random items, as words

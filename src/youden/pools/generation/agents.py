@@ -57,8 +57,12 @@ class Instruction:
     def messages(self, text: str, *, notes: str = "") -> tuple[Message, ...]:
         """Fill in the placeholders {{text}} and {{notes}} of the template.
 
-        Returns the system message, if there is one, and the user message. Each text is enclosed in tags, such as
-        <text-…> and </text-…>, that do not occur in the text. A text is ignored if the template lacks its placeholder.
+        text : text for {{text}}
+        notes : text for {{notes}}, by default empty
+
+        Returns the system message, if there is one, and the user message, which is the filled template without white space at its
+        ends. Each text is enclosed in tags, for example <text-…> and </text-…>, that do not occur in the text. A text is ignored
+        if the template lacks its placeholder. Lone surrogates are replaced by "?".
         """
         text = text.encode("utf-8", "replace").decode()
         notes = notes.encode("utf-8", "replace").decode()
@@ -90,7 +94,7 @@ def load_instruction(name: str, *, folder: Path, notes: bool = False) -> Instruc
     Returns
     -------
     Instruction
-        Template, system message (None without one), and digest of the file.
+        Name (that of the file without its suffix), template, system message (None without one), and SHA-256 of the file.
 
     Raises
     ------

@@ -71,10 +71,11 @@ def generate(
     generation : Generation
         Agents, items and instructions.
     store : str or Path
-        Path or URL of the store; requests whose answer it contains are not sent.
+        Path or URL of the store; requests whose answer it contains are not sent. It is created if it does not exist, except
+        for a replay.
     options : JudgingOptions, optional
-        Options of the queries. Models that may cost money need `max_cost`. `max_missing` is the maximum fraction of
-        responses that may be missing at the end.
+        Options of the queries. Models that may cost money need `max_cost`, a cap in USD. `max_missing` is the maximum fraction
+        of responses that may be missing at the end. Default: no cap, and otherwise the defaults of `JudgingOptions`.
     replay : bool, default False
         Whether answers come only from the store, without calls, keys or a cost cap.
     name : str, default "generated"

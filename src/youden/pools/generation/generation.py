@@ -125,7 +125,7 @@ def plan_generation(file: AgentsFile, items: tuple[Item, ...], *, repeats: int =
     items : tuple of Item
         Items to which the agents respond.
     repeats : int, default 1
-        Number of responses of each agent to each item.
+        Number of responses of each agent to each item, at least 1; not checked.
 
     Returns
     -------
@@ -283,7 +283,7 @@ def write_recipe(folder: Path, generation: Generation, *, store: str) -> None:
     Parameters
     ----------
     folder : Path
-        Folder of the pool.
+        Folder of the pool; it is created if it does not exist.
     generation : Generation
         What was generated.
     store : str
