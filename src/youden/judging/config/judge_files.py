@@ -152,7 +152,8 @@ def load_judge_config(
     ----------
     source : str, Path or mapping
         Judge keys; path of a YAML file, which ends in .yaml or .yml; or a name. A name is searched for in this order:
-        judges in judges/ and configs/judges/, backends, models of a known provider (`infer_judge_keys`).
+        judges in judges/ and configs/judges/, backends, models of a known provider (`infer_judge_keys`). If the keys contain no
+        `base_url`, a variable of the process environment may set it, for example OPENAI_BASE_URL.
     file : Path, optional
         File that contains the mapping, for error messages; ignored for other sources. Relative paths in the mapping are relative
         to the working directory.
@@ -170,7 +171,7 @@ def load_judge_config(
     ConfigError
         [unknown-judge]: if no judge has this name. [judge-config-unreadable]: if the file is missing or cannot be read.
         [judge-config]: if its keys are invalid. [shadowed]: if a local file hides a shipped judge of the same name and
-        the variable CI is set. The errors of `load_prompt`.
+        the variable CI is set; without CI, this is only a warning. The errors of `load_prompt`, if the prompt cannot be loaded.
     """
     if isinstance(source, Mapping):
         config = _make_config(source, location="the judge's config", folder=Path(), file=file, from_code=from_code)

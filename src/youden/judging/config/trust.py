@@ -303,7 +303,10 @@ def find_base_url(variable: str | None) -> str | None:
 
 
 def check_key_uses(uses: Iterable[KeyUse], *, judge: str, file: Path | None) -> None:
-    """Check that environment variables with API keys may be sent to their hosts, by the rule of `is_allowed_key_use`.
+    """Check that environment variables with API keys may be sent to their hosts.
+
+    A host is allowed if it belongs to the provider of the key, if a variable such as OPENAI_BASE_URL contains it, or if the user
+    has allowed it with `youden doctor --trust`.
 
     Parameters
     ----------

@@ -126,7 +126,8 @@ def compute_label_probabilities(
     """Compute the probability of each label from the log-probabilities of the first token of an answer.
 
     The probability of a label is the sum over the tokens that belong to the label. A token belongs to a label if it equals the
-    label, or if no other label begins with the token (`find_unique_label`).
+    label, or if this label and no other begins with the token. Letter case, and punctuation and white space around the token, do
+    not matter.
 
     Parameters
     ----------
@@ -279,9 +280,8 @@ def read_answer(
         The labels that may be answered, and their grades.
     decision : {"text", "json", "logprobs"}, default "text"
         Form of the answer: a label, a JSON object, or log-probabilities. With "text" and "json", the graded answer is the grade
-        of the label; with "json", a label in plain text is accepted, too. With "logprobs", the label in the text gives
-        the hard answer, and the graded answer is the expected grade, Σ P(label)·grade. P(label) is the probability of the
-        label as the first token, divided by the sum over all labels.
+        of the label. With "logprobs", the label in the text gives the hard answer, and the graded answer is the expected
+        grade, Σ P(label)·grade. P(label) is the probability of the label as the first token, divided by the sum over all labels.
     is_sampled : bool, default False
         Whether the answer was drawn at random, because the temperature is above 0 or the provider's default. Its label then
         need not be the likeliest.

@@ -123,7 +123,7 @@ class Questions:
         Returns
         -------
         Request
-                Model, messages and parameters, with texts that are truncated if they are too long for the context window.
+            Model, messages and parameters. Texts that are too long for the context window are truncated as in `request`.
 
         Raises
         ------

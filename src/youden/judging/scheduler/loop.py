@@ -497,6 +497,8 @@ INFREQUENT_GARBAGE_COLLECTION = GarbageCollection()
 async def run_loops(loops: Sequence[RequestLoop], stop_reason: StopReason, *, grace: float) -> None:
     """Run loops concurrently until all requests are answered or the run has to end.
 
+    The leases of all loops are released at the end.
+
     Parameters
     ----------
     loops : sequence of RequestLoop

@@ -174,6 +174,8 @@ class Outcomes:
     def record_unsent(self, call: Call, outcome: Completion | Failure | None) -> None:
         """End a call that is not sent, because its outcome is stored or its request is too long.
 
+        The outcome is passed to `work`, and the progress is shown. If a cassette records, it gets a stored outcome, too.
+
         outcome : stored outcome; None if the request is too long
         """
         if isinstance(outcome, Completion):

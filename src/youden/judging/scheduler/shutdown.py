@@ -324,7 +324,8 @@ def exceeds_max_missing(n_missing: int, n_done: int, *, max_missing: float, is_c
     Returns
     -------
     bool
-        False if `n_done` is below 200.
+        True if `n_missing` exceeds `max_missing` · `n_done` by more than three standard errors (if `is_certain`, at all), and
+        `n_done` is at least 200.
     """
     std_error = 0.0 if is_certain else math.sqrt(max_missing * (1 - max_missing) * n_done)
     return n_done >= MIN_TRIALS_BEFORE_STOP and n_missing > max_missing * n_done + 3 * std_error

@@ -243,6 +243,7 @@ class SqlBackend:
     def rows(self, table: CopiedTable, after: Row | None, *, n: int) -> list[Row]:
         """Return the next rows of a table, in the order of the primary key. A row has the values of all columns.
 
+        table : name of a table of the store
         after : last row of the previous call; None for the first rows
         n : largest number of rows
 

@@ -483,7 +483,8 @@ def add_unconfirmed_amount(store: Store, run: str, account: str, paid: RunPaymen
     Returns
     -------
     RunPayments
-        `paid` with this amount; `paid` itself while a process of the run is alive, because its calls may still be answered.
+        `paid` with this amount in `usd_unconfirmed`; `paid` itself without such an amount, and while a process of the run is
+        alive, because its calls may still be answered.
     """
     if not hasattr(store.backend, "read_members"):  # a plugin for an earlier version of the contract
         return paid
@@ -529,7 +530,7 @@ def coordinate_run(
     Parameters
     ----------
     store : str or Path
-        Path or URL of the store.
+        Path or URL of the store, which is created if it does not exist.
     run : str
         Name of the run.
     account : str, optional
@@ -563,13 +564,14 @@ def join_as_worker(
     Parameters
     ----------
     store : str or Path
-        Path or URL of the store.
+        Path or URL of the store, which is created if it does not exist.
     run : str
         Name of the run.
     account : str, optional
-        Cost account of the run, whose payments count towards the cap. Default: `run`.
+        Cost account of the run, whose payments count towards the cap. Default: `run`. If other processes are judging the run,
+        their account is used instead.
     saved : RunPayments, optional
-        What the run has paid according to its folder. Default: nothing.
+        What the run has paid according to its folder. Without effect, because only the coordinator books it.
 
     Yields
     ------
