@@ -455,6 +455,11 @@ def find_text_reuse(
 ) -> Iterator[Finding]:
     """Report agents that concatenate responses of other agents, and agents that reuse parts of them.
 
+    An agent concatenates if its responses contain, on average, at least 1.5 responses of others to the same item. An agent reuses
+    if at least 0.6 of the word sequences of its median response occur in others' responses to the item, or if its median response
+    has a similarity (Jaccard, of words) of at least 0.6 to the most similar response of another agent. Reuse is not reported if
+    the responses of the remaining agents coincide, too, for example because all translate the same text.
+
     Parameters
     ----------
     sample : SampledTexts
