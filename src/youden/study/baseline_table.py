@@ -124,7 +124,7 @@ def study_baselines(
     c : float, default 1.6
         Constant of the n log n design, above 0. c·(K + J)·ln(K + J) cells are fitted, for K agents and J items, or all if there
         are fewer.
-    holdout : float in [0, 1), default 0.2
+    holdout : float in (0, 1), default 0.2
         Fraction of all cells that are held out; the fitted cells are chosen from the others.
     groups : Contrast, optional
         Two groups of agents for the AUC. Default: no AUC.
@@ -141,7 +141,7 @@ def study_baselines(
     Raises
     ------
     StatisticsError
-        [study-seeds] if `n_seeds` is below 1.
+        [study-seeds] if `n_seeds` is below 1; [rmse-no-cells] if no cell is held out.
     ConfigError
         [unknown-baseline] if a baseline is not registered.
     PlanError

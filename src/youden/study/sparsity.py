@@ -162,7 +162,7 @@ def study_sparsity(
         the training scores of the partner ("paper").
     kind : {"symmetric", "row"}, default "row"
         Kind of the scores: means over all trials of an agent, or over those that show its response first ("row").
-    holdout : float in [0, 1), default 0.2
+    holdout : float in (0, 1), default 0.2
         Fraction of all cells that are held out.
     groups : Contrast, optional
         Two groups of agents for the AUC. Default: no AUC.
@@ -180,7 +180,7 @@ def study_sparsity(
     PlanError
         [holdout] if the holdout cannot be drawn; [design-option] if a design does not have an option of its regime.
     StatisticsError
-        [study-seeds] if `n_seeds` is below 1.
+        [study-seeds] if `n_seeds` is below 1; [rmse-no-cells] if no cell is held out.
     ConfigError
         [unknown-design] if a design is not registered.
     """
