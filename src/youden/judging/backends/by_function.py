@@ -35,7 +35,7 @@ def judge_by_function(function: SameSource, plan: Plan, progress: Progress | Non
     -------
     Verdicts
         One answer per trial, in [0, 1]; NaN, with the reason "unparsed", if the function returned None. The hard answer is the
-        answer rounded to 0 or 1 (0.5 becomes 0). Costs are 0.
+        answer rounded to 0 or 1 (0.5 becomes 0). No cost is recorded.
 
     Raises
     ------

@@ -152,8 +152,8 @@ def find_key_uses(backend: str, model: str | None, variable: str | None, urls: I
     Returns
     -------
     tuple of KeyUse
-        Pairs of a variable and a host without its port. Empty if the judge sends no environment variable, or if the config
-        names neither a variable nor an address.
+        Pairs of a variable (`variable`) and a host without its port (`host`). Empty if the judge sends no environment variable,
+        or if the config names neither a variable nor an address.
     """
     provider, slash, _ = (model or "").partition("/")
     if not slash:

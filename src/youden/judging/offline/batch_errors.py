@@ -73,7 +73,7 @@ def make_run_error(error: CallError, *, config: JudgeConfig, job: Job | None, st
 
 
 def batch_refused_error(job: Job, state: BatchState, *, judge: str) -> JudgeError:
-    """Make the error [batch-refused] for a batch that the provider rejected as a whole.
+    """Return the error [batch-refused] for a batch that the provider rejected as a whole.
 
     job : record of the batch
     state : final state of the batch, with the provider's reasons, of which the message contains the first three

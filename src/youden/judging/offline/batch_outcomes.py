@@ -28,7 +28,8 @@ def find_outcomes(
         certain.
     files : contents of the result files; lines that are damaged or belong to other requests are ignored
 
-    Returns the outcomes by request hash, and the hashes of the requests whose results are missing.
+    Returns the outcomes by request hash (an answer or the error of the request), and the hashes of the requests whose results
+    are missing.
     """
     results = _merge_results(files)
     outcomes = {key: results[key] for key in job.keys if key in results}

@@ -99,7 +99,7 @@ class CircuitBreaker:
         Parameters
         ----------
         attempts : Attempts
-            The attempts of the call, changed in place.
+            The attempts of the call, with `n_failed` and `suspect`, changed in place.
         error : CallError
             The failure. It has no effect if the server replied.
 

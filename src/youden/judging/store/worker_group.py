@@ -478,7 +478,7 @@ def add_unconfirmed_amount(store: Store, run: str, account: str, paid: RunPaymen
     run, account : str
         Name of the run, and its cost account.
     paid : RunPayments
-        What the account contains.
+        USD that the account contains: for answers, and for calls that may have been paid (`usd_unconfirmed`).
 
     Returns
     -------
@@ -536,12 +536,12 @@ def coordinate_run(
     account : str, optional
         Cost account of the run, whose payments count towards the cap. Default: `run`.
     saved : RunPayments, optional
-        What the run has paid according to its folder. The coordinator books the part that the account lacks. Default: nothing.
+        USD that the run has paid according to its folder. The coordinator books the part that the account lacks. Default: 0.
 
     Yields
     ------
     WorkerGroup
-        Membership of this process.
+        Membership of this process among the processes that send requests for the run. It ends with the block.
 
     Raises
     ------
@@ -571,7 +571,7 @@ def join_as_worker(
         Cost account of the run, whose payments count towards the cap. Default: `run`. If other processes are judging the run,
         their account is used instead.
     saved : RunPayments, optional
-        What the run has paid according to its folder. Without effect, because only the coordinator books it.
+        USD that the run has paid according to its folder. Without effect, because only the coordinator books it.
 
     Yields
     ------
