@@ -5,6 +5,10 @@ division of `youden extend calls` (`divided`). The false-positive rate of a pair
 that the rates of agents have the mean and the SD that a row states. A paired answer is yes with this rate plus a probability that
 depends on the skills of both agents (SD .5) and the ease of the item (SD .7). Intervals are for items like these.
 
+`to_half_width` has the calls with which `youden extend half-width` narrows the intervals of 90% of the agents to three quarters,
+by both divisions, and the reached half-width as a multiple of the requested one (mean, standard error and SD over runs with a
+divided extension; `default_unreachable` is the number of runs in which no number of calls with the default division is enough).
+
 `rmse` and `half_width` are those of the abilities, `covered` is the coverage of the 95% intervals, and `result` is the share of
 runs with a recommendation or candidates. Each value has its standard error over runs.
 
@@ -23,12 +27,17 @@ from no_signal import find_result
 from results import print_results
 from youden import make_plan
 from youden.engines.trial_blocks import TrialsByItem
-from youden.pipeline.abilities import Abilities, EstimationRequest
+from youden.pipeline.abilities import Abilities, EstimationRequest, summarize_rates
 from youden.pipeline.call_division import CallDivision, has_dominant_rates
+from youden.pipeline.precision import estimate_variance_components
 from youden.pipeline.ranking import estimate_or_fit
+from youden.protocol.designs.fixed_width import HALF_WIDTH_FRACTION
 from youden.protocol.extension import add_calls
+from youden.protocol.pooled_trials import count_added_calls
+from youden.stats.forecast import find_min_blocks, half_width_quantile, half_widths
 from youden.types import INDEPENDENT, PAIRED, Plan, Pool, Verdicts
-from youden.types.pool import Agent, Floats, Item
+from youden.types.pool import Agent, Floats, Item, Json
+from youden.workflows.extension_width import count_divided_calls
 
 RATES = ("0.02/0", "0.1/0.02", "0.2/0.02", "0.2/0.05", "0.4/0.05")
 """Mean and SD of the false-positive rates of agents."""
@@ -75,14 +84,15 @@ def sum_answers(plan: Plan, answer: Floats) -> TrialsByItem:
     return TrialsByItem.from_verdicts(Verdicts(plan, answer, np.rint(answer), reasons, {"name": "simulated"}))
 
 
-def divide(plan: Plan, abilities: Abilities, calls: int) -> int | None:
-    """Return the number of independent trials of a divided extension; None for the default division."""
-    variance = np.diag(abilities.covariance.covariance)
-    rate_share = float((abilities.rate_variance / variance).mean())
-    n_independent = int((plan.trial_type == INDEPENDENT).sum())
-    division = CallDivision(rate_share, plan.n_agents, len(plan) - n_independent, n_independent)
-    is_divided = has_dominant_rates(rate_share, abilities.rates.pooled)
-    return division.count_independent(calls) if is_divided else None
+def divide(plan: Plan, abilities: Abilities) -> CallDivision | None:
+    """Return the division of further calls by the variances of a run; None for the default division."""
+    facts = summarize_rates(abilities, plan.agent_ids)
+    if facts is None or facts.variance_share is None or facts.calls_to_halve is None:
+        return None
+    n_paired = int((plan.trial_type == PAIRED).sum())
+    division = CallDivision(facts.variance_share, plan.n_agents, n_paired, facts.calls_to_halve / 3)
+    is_divided = has_dominant_rates(facts.variance_share, abilities.rates.pooled)
+    return division if is_divided else None
 
 
 def measure_run(pool: Pool, percent: float, mean: float, sd: float, *, seed: int) -> dict[str, dict[str, float]]:
@@ -92,7 +102,8 @@ def measure_run(pool: Pool, percent: float, mean: float, sd: float, *, seed: int
     n_calls = round(percent / 100 * n_dense / 2)
     plan = make_plan(pool, calls=n_calls, seed=seed)
     answer = judge.answer(plan)
-    n_divided = divide(plan, estimate_or_fit(sum_answers(plan, answer), EstimationRequest()), n_calls)
+    division = divide(plan, estimate_or_fit(sum_answers(plan, answer), EstimationRequest()))
+    n_divided = division.count_independent(n_calls) if division else None
 
     figures = {}
     for name, n_independent in (("default", None), ("divided", n_divided)):
@@ -108,7 +119,52 @@ def measure_run(pool: Pool, percent: float, mean: float, sd: float, *, seed: int
             "result": float(find_result(trials, abilities, extended.agent_ids) != "none"),
             "independent": float((extended.trial_type == INDEPENDENT).mean()),
         }
+    if division:
+        figures["to_half_width"] = measure_half_width(plan, answer, division, judge)
     return figures
+
+
+def measure_half_width(plan: Plan, answer: Floats, division: CallDivision, judge: SimulatedJudge) -> dict[str, float]:
+    """Extend a run to three quarters of its half-width, and return the calls by both divisions and the reached half-width."""
+    reasons = np.zeros(len(plan), dtype=np.int8)
+    verdicts = Verdicts(plan, answer, np.rint(answer), reasons, {"name": "simulated"})
+    n_blocks = int(plan.block.max()) + 1
+    default_components = estimate_variance_components(verdicts)
+    present = half_widths(default_components, n_blocks, plan.n_items)
+    requested = 0.75 * half_width_quantile(present, HALF_WIDTH_FRACTION)
+    max_blocks = (plan.n_agents - 1) * plan.n_items
+    default_blocks = find_min_blocks(
+        default_components, requested, fraction=HALF_WIDTH_FRACTION, n_items=plan.n_items, max_blocks=max_blocks
+    )
+    default_calls = np.nan
+    if default_blocks is not None:
+        n_paired = (default_blocks - n_blocks) * plan.n_agents
+        default_calls = count_added_calls(plan, n_paired, n_scored=plan.n_agents)
+
+    components = estimate_variance_components(verdicts, separate_rates=True)
+    n_calls, _ = count_divided_calls(components, division, requested, plan=plan)
+    extended = add_calls(plan, calls=n_calls, independent=division.count_independent(n_calls))
+    trials = sum_answers(extended, np.append(answer, judge.answer(extended, len(plan))))
+    reached = estimate_or_fit(trials, EstimationRequest()).covariance.half_width()
+    ratio = half_width_quantile(reached, HALF_WIDTH_FRACTION) / requested
+    return {"calls": n_calls, "default_calls": default_calls, "reached": ratio}
+
+
+def summarize_half_widths(rows: list[dict[str, float]]) -> dict[str, Json]:
+    """Summarize extensions to a half-width: means over runs, with standard errors, and the SD of the reached half-width."""
+    default_calls = np.array([row["default_calls"] for row in rows])
+    is_reachable = ~np.isnan(default_calls)
+    reached = np.array([row["reached"] for row in rows])
+    calls = np.array([row["calls"] for row in rows])
+    return {
+        "runs": len(rows),
+        "default_unreachable": int((~is_reachable).sum()),
+        "calls": [round(float(calls.mean())), round(float(calls.std() / np.sqrt(len(rows))))],
+        "default_calls": round(float(default_calls[is_reachable].mean())) if is_reachable.any() else None,
+        "reached": [
+            round(float(value), 3) for value in (reached.mean(), reached.std() / np.sqrt(len(rows)), reached.std())
+        ],
+    }
 
 
 def summarize(rows: list[dict[str, float]]) -> dict[str, list[float]]:
@@ -147,6 +203,8 @@ def main() -> None:
             for name in ("default", "divided"):
                 row = {"pool": pool_size, "fpr": mean, "sd": sd, "percent": percent, "division": name, "runs": n_runs}
                 table.append({**row, **summarize([run[name] for run in runs])})
+            if to_half_width := [run["to_half_width"] for run in runs if "to_half_width" in run]:
+                table[-1]["to_half_width"] = summarize_half_widths(to_half_width)
     print_results({"seeds": "0 to runs - 1", "rows": table}, arguments.out)
 
 

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from scipy.special import stdtrit
 
+from narrowing import not_none
 from small_pools import answer_with, make_pool
 from youden import make_plan
-from youden.pipeline.abilities import Abilities
+from youden.pipeline.abilities import Abilities, summarize_rates
 from youden.pipeline.precision import estimate_variance_components
 from youden.pipeline.ranking import estimate_abilities, trial_abilities_from_verdicts
 from youden.protocol.extension import add_agents, add_calls
@@ -20,6 +21,7 @@ from youden.stats.base.clusters import PRIOR_CLUSTERS, CentredCovariance
 from youden.stats.forecast import find_min_blocks, find_min_items, half_width_quantile, half_widths
 from youden.stats.trials.comparisons import pairwise_differences
 from youden.types import PAIRED, Plan, Pool, Verdicts
+from youden.types.pool import Floats
 from youden.workflows.gate_answers import make_forecaster
 
 K, J = 10, 40
@@ -157,3 +159,25 @@ def test_variance_components_reproduce_the_present_half_widths(independent: str)
     df = n_blocks - 1 + PRIOR_CLUSTERS
     forecast = half_widths(estimate_variance_components(verdicts), n_blocks, J)
     np.testing.assert_allclose(forecast, stdtrit(df, 0.975) * np.sqrt(variance), rtol=1e-9)
+
+
+def estimate_with_rates(part: Floats, *, n_independent: int, seed: int) -> Abilities:
+    """Estimate abilities from yes/no answers, with an FPR of a pair that is the sum of its agents' parts."""
+    plan = make_plan(FIRST, calls=600 + n_independent, independent=f"pooled:{n_independent}", seed=seed)
+    p_yes = part[plan.first] + part[plan.second] + np.where(plan.trial_type == PAIRED, 0.5, 0.0)
+    draws = np.random.default_rng(seed).random(len(plan))
+    return estimate_abilities(answer_with(plan, (draws < p_yes).astype(np.float64)))
+
+
+def test_the_stated_number_of_calls_halves_the_standard_errors_of_shrunk_rates() -> None:
+    ratios, factors = [], []
+    for seed in range(8):
+        part = np.random.default_rng(seed).gamma(4.0, 0.025, K)  # mean .1, SD .05
+        before = estimate_with_rates(part, n_independent=100, seed=seed)
+        rates = not_none(summarize_rates(before, [agent.id for agent in FIRST.agents]))
+        n_added = not_none(rates.calls_to_halve)
+        after = estimate_with_rates(part, n_independent=100 + n_added, seed=seed)
+        ratios.append(np.sqrt(after.rate_variance.mean() / before.rate_variance.mean()))
+        factors.append(n_added / 100)
+    assert np.mean(ratios) == pytest.approx(0.47, abs=0.07)
+    assert np.mean(factors) > 6  # without shrinkage, it would be 3

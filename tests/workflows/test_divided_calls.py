@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from commands import Youden, wire_judge, write_config
@@ -18,8 +20,10 @@ from youden import make_plan
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import write_pool
 from youden.pipeline.call_division import CallDivision, find_call_division, has_dominant_rates
+from youden.pipeline.precision import read_variance_components
 from youden.protocol.extension import add_calls
 from youden.protocol.pooled_trials import count_independent
+from youden.stats.forecast import find_min_blocks, half_width_quantile, half_widths
 from youden.types import INDEPENDENT
 
 K, J, CALLS = 6, 20, 480
@@ -70,6 +74,34 @@ def test_a_run_with_a_high_fpr_is_extended_by_the_independent_calls_that_it_name
     n_requests = server.n_requests
     youden("run", "runs/r/config.yaml").well()
     assert server.n_requests == n_requests
+
+
+@pytest.mark.slow
+def test_a_half_width_is_reached_with_fewer_calls_if_they_are_divided_by_variance(
+    youden: Youden, tmp_path: Path, server: WireServer
+) -> None:
+    server.behave = answer_with_high_fpr
+    folder = write_run_config(tmp_path, server)
+    youden("judge", "r.yaml").well()
+    youden("fit", "runs/r").well()
+    plan = folder.read_plan()
+    components = not_none(read_variance_components(folder))
+    present = half_width_quantile(half_widths(components, int(plan.block.max()) + 1, J), 0.9)
+    width = 0.75 * present
+
+    # with the default division, the variance due to the rates falls only as fast as the number of paired trials grows
+    assert find_min_blocks(components, width, fraction=0.9, n_items=J, max_blocks=(K - 1) * J) is None
+
+    words = ("extend", "half-width", "runs/r", f"{width:.4f}")
+    planned = json.loads(youden(*words, "--dry-run", "--json").well().out)
+    assert planned["half_width"] == pytest.approx(width, rel=0.05)
+    youden(*words).well()
+    is_independent = folder.read_plan().trial_type == INDEPENDENT
+    n_added_independent = is_independent.sum() - (plan.trial_type == INDEPENDENT).sum()
+    assert n_added_independent > 2 * count_independent(planned["cost"]["calls"], K, is_first=False)
+
+    reached = [(not_none(row.high) - not_none(row.low)) / 2 for row in folder.read_ranking()]
+    assert half_width_quantile(np.array(reached), 0.9) < 0.5 * (width + present)
 
 
 @pytest.mark.slow

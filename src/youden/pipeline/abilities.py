@@ -642,9 +642,12 @@ def summarize_rates(abilities: Abilities, agent_ids: Sequence[str]) -> RateFacts
     if share is None:
         return RateFacts(agents, variance_share=None, calls_to_halve=None)
 
-    # a standard error is proportional to 1/√calls, so n calls must become 4n to halve it: 3n more
+    # Rates are shrunk to their mean. Their variance is that of n calls without shrinkage, with n at least the number of calls.
+    # A standard error is proportional to 1/√n, so n must become 4n to halve it: 3n more calls.
     n_calls = float(rates.n_trials.sum()) / 2  # a call is a trial of two agents
-    return RateFacts(agents, variance_share=share, calls_to_halve=round(3 * n_calls))
+    binomial_variance = rates.pooled * (1 - rates.pooled) / float(rates.n_trials.mean())
+    shrinkage = max(1.0, binomial_variance / float(abilities.rate_variance.mean()))
+    return RateFacts(agents, variance_share=share, calls_to_halve=round(3 * n_calls * shrinkage))
 
 
 def _compute_rate_share(abilities: Abilities) -> float | None:

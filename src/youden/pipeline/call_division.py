@@ -32,14 +32,17 @@ class CallDivision(NamedTuple):
     ----------
     rate_share : float in (0, 1]
         Mean fraction of the variance of an ability that is due to its false-positive rate.
-    n_agents, n_paired, n_independent : int
-        Number of agents, of paired trials and of independent trials of the run.
+    n_agents, n_paired : int
+        Number of agents and of paired trials of the run.
+    n_independent : float
+        Effective number of independent trials of the run: the number of trials that would give the rates the same variance if
+        estimated rates were not shrunk to their mean. It is at least the number of trials.
     """
 
     rate_share: float
     n_agents: int
     n_paired: int
-    n_independent: int
+    n_independent: float
 
     @property
     def best_fraction(self) -> float:
@@ -102,12 +105,16 @@ def find_call_division(plan: Plan, facts: RunFacts) -> CallDivision | None:
 
     Returns None for the default division.
     """
-    if facts.calls is None or facts.fpr is None or facts.rates is None or facts.rates.variance_share is None:
+    rates = facts.rates
+    if facts.calls is None or facts.fpr is None or rates is None:
+        return None
+    if rates.variance_share is None or rates.calls_to_halve is None:
         return None
     if has_free_calls(plan) or not has_default_independent_count(plan):
         return None
 
     was_divided = any(step.independent for step in get_extensions(plan).steps)
-    if not was_divided and not has_dominant_rates(facts.rates.variance_share, facts.fpr):
+    if not was_divided and not has_dominant_rates(rates.variance_share, facts.fpr):
         return None
-    return CallDivision(facts.rates.variance_share, plan.n_agents, facts.calls.n_paired, facts.calls.n_independent)
+    n_effective = rates.calls_to_halve / 3  # a standard error is halved by three times as many further calls
+    return CallDivision(rates.variance_share, plan.n_agents, facts.calls.n_paired, n_effective)

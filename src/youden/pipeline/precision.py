@@ -57,19 +57,20 @@ BUDGET_MULTIPLES = (0.5, 1.0, 2.0)
 """Multiples of a plan's calls for which its half-width is forecast."""
 
 
-def estimate_variance_components(verdicts: Verdicts) -> AgentVariances:
+def estimate_variance_components(verdicts: Verdicts, *, separate_rates: bool = False) -> AgentVariances:
     """Estimate the variance components of each agent's ability from the answers to a plan in blocks.
 
     A block is a set of trials of one item, in which each agent appears once as the first and once as the second text.
+
+    verdicts : answers to the plan
+    separate_rates : whether the constant component always is the variance due to estimated false-positive rates. By default, this
+        variance is residual if extensions of the plan add independent trials, and otherwise constant
 
     Returns three float arrays (n_agents,):
 
     - the agent × item variance: how much the score of an agent varies between items;
     - the residual variance of one trial;
-    - the constant variance, which more calls do not reduce.
-
-    The variance due to estimated false-positive rates is residual if extensions of the plan add independent trials, otherwise
-    constant.
+    - the constant variance, which more paired trials do not reduce.
 
     Raises StatisticsError if the answers cannot be fitted, for example [trial-none] if there are none.
     """
@@ -80,7 +81,7 @@ def estimate_variance_components(verdicts: Verdicts) -> AgentVariances:
     ability_variance = np.diag(abilities.covariance.covariance)
     rate_variance = abilities.rate_variance
     components = estimate_components(influence, ability_variance - rate_variance)
-    if not adds_independent(verdicts.plan):
+    if separate_rates or not adds_independent(verdicts.plan):
         return components._replace(constant=rate_variance)
 
     # the residual variance is that of one trial; a mean of n trials has 1/n of it
@@ -533,13 +534,16 @@ def _split_by_data_set(components: AgentVariances, *, width_factor: float = 1.0)
     ]
 
 
-def read_variance_components(folder: RunFolder) -> AgentVariances | None:
+def read_variance_components(folder: RunFolder, *, separate_rates: bool = False) -> AgentVariances | None:
     """Estimate the variance components of abilities from the answers in a run's folder.
 
     Parameters
     ----------
     folder : RunFolder
         Folder of the run.
+    separate_rates : bool, default False
+        Whether the constant component always is the variance due to estimated false-positive rates. By default, this variance is
+        part of the residual component if extensions of the run add independent trials.
 
     Returns
     -------
@@ -561,7 +565,7 @@ def read_variance_components(folder: RunFolder) -> AgentVariances | None:
     if plan.digest != folder.read_judged_plan_digest():
         return None
     with suppress(StatisticsError):  # the answers may not determine the abilities
-        return estimate_variance_components(folder.read_verdicts(plan))
+        return estimate_variance_components(folder.read_verdicts(plan), separate_rates=separate_rates)
     return None
 
 

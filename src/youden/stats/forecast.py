@@ -225,7 +225,7 @@ def find_min_blocks(
         forecast = half_widths(components, n_blocks, n_items)
         return half_width_quantile(forecast, fraction) <= half_width
 
-    return _find_smallest(suffices, max_blocks)
+    return find_smallest(suffices, max_blocks)
 
 
 def find_min_items(components: AgentVariances, half_width: float, *, fraction: float, n_agents: int) -> int | None:
@@ -255,10 +255,10 @@ def find_min_items(components: AgentVariances, half_width: float, *, fraction: f
         forecast = half_widths(components, n_blocks, n_items)
         return half_width_quantile(forecast, fraction) <= half_width
 
-    return _find_smallest(suffices, MAX_ITEMS)
+    return find_smallest(suffices, MAX_ITEMS)
 
 
-def _find_smallest(suffices: Callable[[int], bool], limit: int) -> int | None:
+def find_smallest(suffices: Callable[[int], bool], limit: int) -> int | None:
     """Find the smallest number from 2 to `limit` that suffices, by bisection; None if `limit` does not suffice.
 
     suffices : function that is False up to some number and True above it

@@ -239,7 +239,7 @@ def _plan_single_step(config: RunConfig, request: ExtensionRequest, *, n_earlier
     half_width = request.half_width
     if half_width is not None and request.agents is None:
         n_calls, expected_width = calls_for_all(RunFolder(config.folder), half_width)
-        step = ExtensionStep(calls=n_calls)
+        step = _with_more_independent_trials(ExtensionStep(calls=n_calls), RunFolder(config.folder))
         return plan_step(config, step, request, first=n_earlier_extensions, half_width=expected_width)
 
     options_of_step = request.model_dump(include=set(ExtensionStep.model_fields))

@@ -10,12 +10,20 @@ from math import ceil, sqrt
 
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError
+from youden.pipeline.call_division import CallDivision, find_call_division
 from youden.pipeline.judged_run import PlannedRun
 from youden.pipeline.precision import read_variance_components
 from youden.protocol.designs.fixed_width import HALF_WIDTH_FRACTION
 from youden.protocol.extension import MIN_BLOCKS_PER_AGENT
 from youden.protocol.pooled_trials import count_added_calls, has_default_independent_count
-from youden.stats.forecast import AgentVariances, find_min_blocks, find_min_items, half_width_quantile, half_widths
+from youden.stats.forecast import (
+    AgentVariances,
+    find_min_blocks,
+    find_min_items,
+    find_smallest,
+    half_width_quantile,
+    half_widths,
+)
 from youden.types import PAIRED, Plan
 
 
@@ -42,7 +50,9 @@ def calls_for_all(folder: RunFolder, width: float) -> tuple[int, float]:
         [extend-width] if the run is not cyclic, asks for preferences or was extended, if no number of calls on its items
         suffices, or if the half-width is reached already.
     """
-    components, plan = read_variance_components(folder), folder.read_plan()
+    plan = folder.read_plan()
+    division = find_call_division(plan, folder.read_facts()) if folder.has("fit.json") else None
+    components = read_variance_components(folder, separate_rates=division is not None)
     if components is None or plan.rounds is not None:
         remedy = "Set a number of calls."
         if plan.rounds is not None:
@@ -55,19 +65,74 @@ def calls_for_all(folder: RunFolder, width: float) -> tuple[int, float]:
 
     n_agents, n_items = plan.n_agents, plan.n_items
     n_blocks = int(plan.block.max()) + 1
+    present_width = half_width_quantile(half_widths(components, n_blocks, n_items), HALF_WIDTH_FRACTION)
+    if present_width <= width:
+        raise ConfigError(
+            f"90% of the agents have ± {present_width:.3f} already. Set a smaller half-width.", slug="extend-width"
+        )
+    if division is not None:
+        return count_divided_calls(components, division, width, plan=plan)
+
     required_blocks = find_min_blocks(
         components, width, fraction=HALF_WIDTH_FRACTION, n_items=n_items, max_blocks=(n_agents - 1) * n_items
     )
     if required_blocks is None:
         raise _make_width_error(components, width, fraction=HALF_WIDTH_FRACTION, plan=plan)
-    if required_blocks <= n_blocks:
-        present_width = half_width_quantile(half_widths(components, n_blocks, n_items), HALF_WIDTH_FRACTION)
-        raise ConfigError(
-            f"90% of the agents have ± {present_width:.3f} already. Set a smaller half-width.", slug="extend-width"
-        )
     expected_width = half_width_quantile(half_widths(components, required_blocks, n_items), HALF_WIDTH_FRACTION)
     n_paired = (required_blocks - n_blocks) * n_agents
     return count_added_calls(plan, n_paired, n_scored=n_agents), expected_width
+
+
+def count_divided_calls(
+    components: AgentVariances, division: CallDivision, width: float, *, plan: Plan
+) -> tuple[int, float]:
+    """Compute how many more calls a run needs for a half-width, if the variances of the run divide them.
+
+    Parameters
+    ----------
+    components : AgentVariances
+        Variance components of the run. The constant component is the variance due to false-positive rates.
+    division : CallDivision
+        Division of further calls between paired and independent trials.
+    width : float
+        Half-width of the 95% intervals that 90% of the agents must reach.
+    plan : Plan
+        Cyclic plan of the run, not extended.
+
+    Returns
+    -------
+    n_calls : int
+        Number of additional calls.
+    expected_width : float
+        Half-width that is expected with these calls.
+
+    Raises
+    ------
+    ConfigError
+        [extend-width] if the half-width cannot be reached with all paired comparisons on the items of the run.
+    """
+    n_blocks = int(plan.block.max()) + 1
+    max_blocks = (plan.n_agents - 1) * plan.n_items
+
+    def components_after(n_calls: int) -> AgentVariances:
+        """Return the components after `n_calls` more calls: more independent trials reduce the variance of the rates."""
+        n_independent = division.n_independent + division.count_independent(n_calls)
+        return components._replace(constant=components.constant * division.n_independent / n_independent)
+
+    def half_width_after(n_calls: int) -> float:
+        """Return the half-width that 90% of the agents reach after `n_calls` more calls."""
+        n_added_blocks = (n_calls - division.count_independent(n_calls)) // plan.n_agents
+        n_blocks_after = min(n_blocks + n_added_blocks, max_blocks)
+        forecast = half_widths(components_after(n_calls), n_blocks_after, plan.n_items)
+        return half_width_quantile(forecast, HALF_WIDTH_FRACTION)
+
+    # enough calls for all paired comparisons, and for the independent trials that belong to them
+    n_missing_paired = (max_blocks - n_blocks) * plan.n_agents
+    max_calls = division.n_calls_to_balance + ceil(n_missing_paired / (1 - division.best_fraction))
+    n_calls = find_smallest(lambda n: half_width_after(n) <= width, max_calls)
+    if n_calls is None:
+        raise _make_width_error(components_after(max_calls), width, fraction=HALF_WIDTH_FRACTION, plan=plan)
+    return n_calls, half_width_after(n_calls)
 
 
 def calls_for_joining(
