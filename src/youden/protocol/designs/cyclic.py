@@ -162,13 +162,14 @@ def iter_blocks(eligible: Bools, rng: np.random.Generator, *, pairs: PairRule = 
     rng : numpy.random.Generator
         Source of all random numbers.
     pairs : {"ordered", "unordered"}, default "ordered"
-        Whether pairs may be judged in both orders on one item. With "unordered", an item with two eligible agents has no
-        block, because a block would compare them in both orders.
+        "ordered": pairs may be judged in both orders on one item. "unordered": in one order only; an item with two eligible
+        agents then has no block, because a block would compare them in both orders.
 
     Yields
     ------
     Trials
-        Paired trials of one block, in which each agent that is eligible on its item appears once first and once second.
+        Paired trials of one block on one item, in which each agent that is eligible on the item appears once first and once
+        second. No comparison is repeated.
 
     Raises
     ------
@@ -258,7 +259,10 @@ class _ShiftsOnItem:
 
         eligible : bool array (n_agents, n_items), cells (agent, item) that may be compared
         agent_order : int array (n_agents,), all agents in the random order in which they are arranged in a cycle
-        pairs : "unordered" if each pair of agents may be compared in one order only
+        pairs : "unordered" if each pair of agents may be compared in one order only; else "ordered"
+
+        Returns one record per item, in the order of the items. In a record, the eligible agents are in the order of
+        `agent_order`.
         """
         shifts_by_item = []
         for is_eligible in eligible[agent_order].T:  # one column per item, with the agents in their order
