@@ -183,8 +183,8 @@ class Adaptive(TrialDesign):
         Returns
         -------
         DesignResult
-            Paired trials of the pilot, a note on the rounds that follow, and the record of the rounds (`Rounds`), which
-            has only the pilot so far.
+            Paired `trials` of the pilot with their block numbers, `notes` with one note on the rounds that follow, and the record
+            `rounds`, which has only the pilot so far.
 
         Raises
         ------

@@ -87,12 +87,13 @@ class Cyclic(TrialDesign):
         Returns
         -------
         DesignResult
-            Paired trials with their block numbers, in the order of the blocks.
+            Paired `trials` with their block numbers, in the order of the blocks; no notes.
 
         Raises
         ------
         PlanError
-            [budget-cyclic]: if the budget does not cover two blocks; [nothing-shared]: if no item has two eligible agents.
+            [budget-cyclic]: if the budget does not cover two blocks, or if fewer than two are possible; [nothing-shared]: if no
+            item has two eligible agents.
         """
         n_agents, n_items = eligible.shape
         n_ordered_pairs = n_agents * (n_agents - 1) * n_items  # a design without a budget uses all of them
@@ -368,7 +369,7 @@ class Dense(TrialDesign):
     def draw(self, eligible: Bools, rng: np.random.Generator) -> DesignResult:
         """Draw all pairs, sorted by item, then by first agent, then by second agent.
 
-        With `pairs` "ordered", each pair of agents is compared in both orders; with "unordered", once.
+        With `pairs` "ordered", each pair of agents is compared in both orders; with "unordered", once, in random order.
 
         Parameters
         ----------
@@ -380,7 +381,7 @@ class Dense(TrialDesign):
         Returns
         -------
         DesignResult
-            Paired trials without blocks; none if no item has two eligible agents.
+            Paired `trials` without blocks, none if no item has two eligible agents; no notes.
 
         Raises
         ------

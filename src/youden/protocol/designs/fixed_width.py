@@ -78,8 +78,8 @@ class FixedWidth(TrialDesign):
         Returns
         -------
         DesignResult
-            Paired trials with their block numbers, one note about the rounds that follow, and the state of the rounds
-            (`Rounds`) after the first one is drawn.
+            Paired `trials` with their block numbers, `notes` with one note about the rounds that follow, and the record `rounds`,
+            which has only the first round so far.
 
         Raises
         ------
