@@ -435,8 +435,7 @@ def write_comparison(first: RunFolder, second: RunFolder, *, out: Path | None = 
     - different questions: a comparison of the rankings only
 
     out : file to write, which is replaced if it exists; missing folders are created. By default, against-SECOND.html in the
-    folder
-        of the first run, with SECOND the name of the folder of the second run.
+        folder of the first run, with SECOND the name of the folder of the second run.
 
     Raises RunFolderError if a file of a run is missing or damaged, or if the runs have too few agents in common (three are needed
     if a run asks for preferences).
