@@ -372,7 +372,9 @@ class IndependentTotals:
             at most 2 agents, all rates are equal, and their covariance is 0. If there is no training trial (a trial that training
             scores may use), all rates are 0 and all bounds NaN.
 
-        Notes ----- With μ the mean rate, c the dispersion of an answer (1 − μ for yes and no, times (K − 2)/(K − 1) for K > 2
+        Notes
+        -----
+        With μ the mean rate, c the dispersion of an answer (1 − μ for yes and no, times (K − 2)/(K − 1) for K > 2
         agents) and d the design effect, the sum of the answers to agent i's n_i trials is cd times a Poisson variable of mean
         n_i·f_i/(cd). The rates f_i have the distribution .97·Gamma(mean μ, SD κμ) + .03·Gamma(mean 4μ, SD 4μ). κ has a half-t
         prior with 4 degrees of freedom and the scale ½, and is integrated out on a grid, with a REML term. For the estimate, the
