@@ -231,14 +231,14 @@ def remove_follow_ups(result: Verdicts) -> Verdicts:
 
 
 def with_round(plan: Plan, rounds: Rounds, trials: Trials, *, active: Bools) -> Plan:
-    """Return a plan with one more round, whose trials follow those of the plan.
+    """Return a plan in rounds with one more round, whose trials follow those of the plan.
 
     Parameters
     ----------
     plan : Plan
-        The plan so far.
+        The plan so far, with the trials of the pilot and of all earlier rounds. It is not changed.
     rounds : Rounds
-        Rounds of this plan so far, without the new one.
+        Rounds of this plan so far, the pilot included, without the new one.
     trials : Trials
         Trials of the new round, paired and independent. Their block numbers must continue the block numbers of the plan, and no
         trial may be in the plan already. This is not checked.
@@ -248,7 +248,8 @@ def with_round(plan: Plan, rounds: Rounds, trials: Trials, *, active: Bools) -> 
     Returns
     -------
     Plan
-        A copy. The column `step` of the new trials is the number of the round, 1 for the first round after the pilot.
+        A copy, whose `rounds` have one more. The column `step` of the new trials is the number of the round, 1 for the first
+        round after the pilot. If agents have several responses to an item, the responses that the new trials show are chosen.
     """
     round_number = len(rounds.starts)  # the pilot is number 0 and has a start, too
     step = np.full(len(trials), round_number, dtype=np.int32)

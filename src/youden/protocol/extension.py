@@ -56,18 +56,18 @@ def draw_anchor_trials(
 ) -> Trials:
     """Draw blocks of trials that compare the agents in `scored` with anchors. Anchors are the first agents of the pool.
 
-    A block has one item. On it, each agent in `scored` appears once first and once second, against two different anchors.
-    The anchors rotate, so that an agent is compared with all of them about equally often. An anchor in `scored` is not
-    compared with itself.
+    A block has one item. On it, each agent in `scored` appears once first and once second, against two different anchors, as far
+    as comparisons are left. The anchors rotate, so that an agent is compared with all of them about equally often. An anchor in
+    `scored` is not compared with itself.
 
-    Returns paired trials with block numbers.
+    Returns paired trials of the role "main" with block numbers from `start` on, block after block.
 
     eligible : bool array (n_agents, n_items), cells (agent, item) that may be compared
     rng : source of the random order of the anchors
     scored : positions of the agents whose abilities the trials measure
     n_anchors : number of anchors
     n_paired : maximum number of trials; there are fewer, or none, if the next block does not fit or no comparison is left
-    planned : comparisons that are not repeated
+    planned : comparisons (item, first agent, second agent) that are not repeated
     pairs : "ordered", or "unordered" if the reverse of a planned comparison is not drawn either
     items : int array, items in the order in which the blocks use them; after the last one, the first one follows
     start : number that the first block gets; it does not change what is drawn
@@ -158,11 +158,12 @@ def add_agents(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
     Parameters
     ----------
     plan : Plan
-        Plan to extend.
+        Plan to extend. It is not changed.
     pool : Pool
-        Pool of the plan, with the new agents after the old ones.
+        Pool of the plan, with the same items, and with at least one new agent after the old ones (not checked).
     calls : int, optional
-        Number of calls to add, of both trial types. Default: as many trials per new agent as the anchors have on average.
+        Number of calls to add, of both trial types. Default: as many paired trials per new agent as the anchors have on average,
+        rounded, and the number of independent trials that the plan's rule requires.
 
     Returns
     -------
@@ -174,7 +175,7 @@ def add_agents(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
     ------
     PlanError
         [extend-adaptive]: if the plan is made in rounds; [extend-self-trials]: if it has only self-trials;
-        [extend-too-few-calls]: if the calls give fewer than `MIN_BLOCKS_PER_AGENT` blocks per agent;
+        [extend-too-few-calls]: if the calls give fewer than `MIN_BLOCKS_PER_AGENT` (6) blocks of two trials per new agent;
         [extend-exhausted]: if no comparison is left.
     """
     extender = _PlanExtender(plan, pool)
@@ -209,7 +210,7 @@ def add_items(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
     Parameters
     ----------
     plan : Plan
-        Plan to extend.
+        Plan to extend. It is not changed.
     pool : Pool
         Pool of the plan, with at least one new item after the old ones (not checked).
     calls : int, optional
@@ -262,14 +263,14 @@ def add_calls(
     Parameters
     ----------
     plan : Plan
-        Plan to extend.
+        Plan to extend. It is not changed.
     calls : int
         Number of calls to add, of both trial types. They are all paired if the plan was requested with a number of
         independent trials, or if calls cost nothing. If no paired comparison is left, and the plan pools independent trials, they
         are all independent.
     independent : int, optional
-        Number of these calls that are independent trials. Default: the number by the plan's rule, which is 7 to 10% of the calls
-        if the plan pools independent trials.
+        Number of these calls that are independent trials, from 0 to `calls`. Default: the number by the plan's rule, which is 7
+        to 10% of the calls if the plan pools independent trials, and half of the calls if it matches them to paired trials.
     focus : tuple of int, default ()
         Positions of the agents to compare with anchors; () for blocks of all agents.
     top : int, optional
@@ -320,7 +321,7 @@ def add_repeats(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
     Parameters
     ----------
     plan : Plan
-        Plan to extend.
+        Plan to extend. It is not changed.
     pool : Pool
         Pool of the plan, with the same agents and items, and more responses per cell (not checked).
     calls : int, optional
@@ -435,6 +436,8 @@ class _PlanExtender:
 
         calls : number of calls, paired and independent ones together; None to return `default`
         n_scored : number of agents whose abilities the calls measure
+
+        Returns a number of at least 0.
         """
         if calls is None:
             return default
@@ -473,6 +476,9 @@ class _PlanExtender:
         n_paired : maximum number of trials; only whole blocks are drawn, so there may be fewer
         items : int array, positions of the items to use; default: all items of the plan
         together : whether all agents in `scored` are compared with the same two anchors in a block
+
+        Returns paired trials of the role "anchor" with block numbers; none if no block fits or no comparison is left. Comparisons
+        of these agents that the plan has already are not repeated.
         """
         is_paired = self.plan.trial_type == PAIRED
         shows_scored = _has_any_agent(self.plan.trials, scored)
@@ -602,6 +608,8 @@ class _PlanExtender:
         design : design of the plan
         set_number : number of the set, from 0; new items of the pool form a set with the highest number
         n_blocks : maximum number of blocks
+
+        Returns paired trials of the role "main" with block numbers, which show items by their positions in the pool.
         """
         # anchors are the first agents of the pool, and the items of a set follow each other
         items = self._get_items_of_set(set_number)
@@ -734,7 +742,10 @@ class _PlanExtender:
         paired : new paired trials, at least one
         scored : positions of the agents whose abilities the paired trials measure; () for all agents
         n_requested : number of pooled trials for the new paired trials; None for the number by `count_added_independent`. If
-            `scored` has agents, `count_independent_of_new_agents` trials are drawn in addition.
+            `scored` has agents, `count_independent_of_new_agents` trials are drawn in addition. Ignored for matched trials.
+
+        Returns independent trials of the role "matched", "pooled" or, if they compare added or scored agents with anchors,
+        "anchor".
         """
         if self.plan.independent == "matched":
             trials = draw_matched_trials(paired, self.train, self.rng)
@@ -829,6 +840,8 @@ class _PlanExtender:
         kind : what was added: "agents", "items", "repeats" or "calls"
         n_paired, n_independent : numbers of new trials
         agents : positions of the agents that were added, or that get more calls; () if all agents get more calls
+
+        Returns one line without a full stop: for example, "step 1: 3 items added: 10 independent and 100 paired calls".
         """
         step_number = len(self.extensions.steps) + 1
         change = self._describe_change(kind, agents)

@@ -163,7 +163,8 @@ def count_characters(pool: Pool, trials: Trials, *, with_tasks: bool = False) ->
     Returns
     -------
     int
-        Sum of the lengths of both texts over all trials, and of the prompts if they are read.
+        Number of characters of both texts, summed over all trials, and of the prompts if they are read. A text that several
+        trials show counts each time.
     """
     # number of characters of each response: one row per item, because trials are sorted by item, which makes reading fast;
     # one column per agent and number of the response
@@ -191,8 +192,8 @@ def assign_repeats(trials: Trials, pool: Pool, seed: int, *, after: Trials | Non
     seed : seed of the plan
     after : earlier trials of the plan, which already have responses; None if there are none
 
-    Returns the trials with the columns `first_repeat` and `second_repeat`, numbers of the responses from 1. If no agent
-    has several responses, the trials are returned without these columns.
+    Returns a copy of `trials` with the columns `first_repeat` and `second_repeat`, numbers of the responses from 1, int32
+    arrays (n_trials,). If no agent of the pool has several responses to an item, `trials` itself is returned.
     """
     if pool.repeat_texts is None:
         return trials
@@ -374,7 +375,8 @@ def draw_matched_trials(paired: Trials, eligible: Bools, rng: np.random.Generato
     eligible : bool array (n_agents, n_items), cells (agent, item) that may be used
     rng : source of the other items
 
-    Returns the trials in the order of `paired`. A paired trial is skipped if its second agent has no other eligible item.
+    Returns independent trials of the role "matched" in the order of `paired`. A paired trial is skipped if its second agent has
+    no other eligible item.
     """
     n_eligible_items = eligible.sum(axis=1)  # by agent
     has_other_item = n_eligible_items[paired.second] > 1
@@ -425,15 +427,15 @@ def draw_probes(pool: Pool, eligible: Bools, n: int, rng: np.random.Generator) -
     eligible : bool array (n_agents, n_items)
         Cells that may be used.
     n : int
-        Number of independent calls. At most a quarter of them become probes, and at most 25.
-    rng : Generator
-        Random numbers.
+        Number of independent calls. At most a quarter of them become probes, rounded down, and at most 25.
+    rng : numpy.random.Generator
+        Source of all random numbers.
 
     Returns
     -------
     Trials
-        The probes, the most similar first; none if `n` is below 4 or no texts are similar enough. They do not count for the
-        false-positive rate of any agent.
+        Trials of the role "probe", the most similar first; none if `n` is below 4, if the pool has no texts, or if no texts are
+        similar enough. They have the weight 0: they do not count for the false-positive rate of any agent.
 
     Raises
     ------

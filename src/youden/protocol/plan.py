@@ -61,7 +61,8 @@ def draw_split(present: Bools, *, fraction: float, rule: SplitRule = "strict", s
     present : bool array (n_agents, n_items)
         Cells that have a response.
     fraction : float in [0, 1)
-        Fraction of these cells to hold out, rounded to a whole number of cells; with 0, every cell is used for training.
+        Fraction of these cells to hold out, rounded to a whole number of cells (halves up); with 0, every cell is used for
+        training.
     rule : {"strict", "paper"}, default "strict"
         Which trials training scores leave out. A trial compares the texts of two cells. "strict" leaves out a trial if
         either cell is held out; "paper" leaves the trial out only if the cell of its first text is held out.
@@ -71,7 +72,8 @@ def draw_split(present: Bools, *, fraction: float, rule: SplitRule = "strict", s
     Returns
     -------
     Split
-        Training and held-out cells.
+        Training cells `train` and held-out cells `holdout`, bool arrays (n_agents, n_items), both False for cells without a
+        response; also `rule`, `fraction` and `seed`.
 
     Raises
     ------
@@ -267,7 +269,8 @@ def make_plan(
     PlanError
         If budget, holdout, options or design do not fit the pool; the message names what to change. For example, [pool-small]:
         if the pool has fewer than 2 items or fewer than 3 agents. One or two agents are enough if they have several responses
-        to an item, which are compared by self-trials.
+        to an item, which are compared by self-trials. Also [calls-invalid], [holdout], [holdout-rule] and [plan-question]: if the
+        argument has no allowed value.
     ConfigError
         [unknown-design] if no such design is registered; [argument-type] if an argument has the wrong type.
 
@@ -725,6 +728,8 @@ class _IndependentTrials:
 
         paired : paired trials of the plan
         in_rounds : whether later rounds of the run add more trials
+
+        Returns independent trials of the role "matched", or of the roles "probe" and "pooled"; none if their number is 0.
         """
         rng = stream("independent trials", self._split.seed)
         if self._request.rule == "matched":

@@ -36,12 +36,13 @@ def count_independent(n_calls: int, n_agents: int, *, is_first: bool = True) -> 
     """Return how many calls of a budget are independent trials if these are pooled: 7 to 10%, and a multiple of `n_agents`.
 
     An independent trial compares responses to different items, and a paired trial responses to the same item. Independent trials
-    come in passes, in which each agent is once the first and once the second agent of a trial. Their fraction grows with the
-    number of calls per agent.
+    come in passes, in which each agent is once the first and once the second agent of a trial. Their fraction grows linearly with
+    the number of calls per agent: 7% for 0 calls, and 10% from `LARGE_PLAN` (2500) calls on.
 
     n_calls : budget: total number of calls, for paired and for independent trials
-    n_agents : number of agents
-    is_first : True if the agents have no independent trials yet, and need at least `MIN_PASSES` passes; False to allow 0 passes
+    n_agents : number of agents, at least 1
+    is_first : True if the agents have no independent trials yet: the number of passes is rounded up, and is at least `MIN_PASSES`
+        (2), even if this is more than 10% of the calls. False: it is rounded to the nearest number, which may be 0.
 
     >>> [count_independent(n, 12) for n in (60, 300, 3_000, 60_000)]
     [24, 24, 228, 6000]
@@ -63,8 +64,8 @@ def count_independent_for_paired(n_paired: int, n_agents: int, *, is_first: bool
     The result is the smallest number that is enough for the total of both, as computed by `count_independent`.
 
     n_paired : number of paired trials
-    n_agents : number of agents
-    is_first : True if the agents have no independent trials yet, and need a minimum number of them
+    n_agents : number of agents, at least 1
+    is_first : True if the agents have no independent trials yet, and need at least two passes of `n_agents` trials
 
     >>> count_independent_for_paired(276, 12)
     24
@@ -127,13 +128,14 @@ def count_added_independent(plan: Plan, n_paired: int, *, n_scored: int, are_new
     """Return how many independent trials an extension or a round adds to its paired trials.
 
     - If the plan has matched trials, one independent trial for each paired trial, one is added per paired trial.
-    - If the user requested a number of independent trials for the plan, none is added.
-    - If calls cost nothing, `FREE_PER_PAIRED` are added per paired trial, at most `MAX_FREE`.
+    - If the user requested a number of independent trials for the plan, or if the plan is for preferences, none is added.
+    - If calls cost nothing, `FREE_PER_PAIRED` (4) are added per paired trial, at most `MAX_FREE` (200,000).
     - In all other plans, 7 to 10% of the added calls are independent trials (`count_independent_for_paired`).
 
     n_paired : number of paired trials that are added
     n_scored : number of agents whose abilities these trials measure
-    are_new : whether these agents are new in the plan, so that each needs a minimum number of independent trials
+    are_new : whether these agents are new in the plan, so that each needs a minimum number of independent trials: two passes of
+        `n_scored` trials
     """
     if plan.independent == "matched":
         return n_paired
@@ -149,12 +151,16 @@ def count_added_paired(plan: Plan, calls: int, *, n_scored: int, are_new: bool =
 
     - If the plan has matched trials, one independent trial for each paired trial, half of the calls are paired, rounded down.
     - If calls cost nothing, all calls are paired. Independent trials do not count towards the budget.
-    - If the user requested a number of independent trials, all calls are paired, because the plan has this number already.
+    - If the user requested a number of independent trials, all calls are paired, because the plan has this number already. All
+      calls are also paired if the plan is for preferences.
     - In all other plans, 7 to 10% of the calls are independent trials (`count_independent`), and the rest is paired.
 
     calls : number of calls of both trial types
     n_scored : number of agents whose abilities the paired trials measure
-    are_new : whether these agents are new in the plan, so that each needs a minimum number of independent trials
+    are_new : whether these agents are new in the plan, so that each needs a minimum number of independent trials: two passes of
+        `n_scored` trials
+
+    Returns a number from 0 to `calls`.
     """
     if plan.independent == "matched":
         return calls // 2
@@ -184,16 +190,16 @@ def draw_pooled_trials(eligible: Bools, n: int, rng: np.random.Generator, *, pla
     eligible : bool array (n_agents, n_items)
         Cells that may be used.
     n : int
-        Number of trials; 0 for none.
-    rng : Generator
-        Random numbers.
+        Number of trials; 0 or less for none.
+    rng : numpy.random.Generator
+        Source of all random numbers.
     planned : Trials, optional
         Independent trials that are not drawn again.
 
     Returns
     -------
     Trials
-        Trials of the role "pooled"; fewer than n if n different ones cannot be found.
+        Independent trials of the role "pooled", of weight 1 for both agents; fewer than n if n different ones cannot be found.
 
     Raises
     ------
@@ -344,6 +350,9 @@ def draw_scored_trials(
     rng : source of the partners and items
     scored, partners : int arrays, positions of the agents; an agent is not compared with itself
     n : number of trials; below 1, there are none
+
+    Returns independent trials of the role "pooled", with weight 1 for the scored agent and 0 for its partner: n, or fewer if new
+    comparisons are not found. Scored agents without a response or partner get none.
     """
     has_response = np.asarray(eligible.any(axis=1))
     scored = scored[has_response[scored]]

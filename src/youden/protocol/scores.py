@@ -32,7 +32,9 @@ def compute_rates(verdicts: Verdicts) -> Rates:
     Returns
     -------
     Rates
-        One row per ordered pair and item with a paired trial.
+        One row per ordered pair and item with a paired trial, sorted by item, first agent and second agent. `tpr` is the mean
+        answer to its paired trials, and `fpr` the mean answer to its matched independent trials; NaN without an answer. If the
+        plan pools independent trials, `fpr` is NaN in all rows, and `detail` has the sums of their answers.
     """
     plan = verdicts.plan
     # rows are the pairs of paired trials; matched independent trials have no other pairs
@@ -97,7 +99,7 @@ def _sum_answers(row: Positions, answer: Floats, mask: Bools, n_rows: int) -> _A
 
 
 def _sum_independent_answers(verdicts: Verdicts) -> IndependentRates:
-    """Sum the answers to independent trials by comparison: the same two texts in the same order.
+    """Sum the answers to independent trials by comparison: the same two cells (agent, item) in the same order.
 
     Independent trials compare responses to different items. Trials without an answer, and probes, which compare unusually
     similar texts, are left out.
@@ -124,10 +126,11 @@ def _sum_independent_answers(verdicts: Verdicts) -> IndependentRates:
 
 
 def _number_comparisons(trials: Trials, plan: Plan) -> Positions:
-    """Assign a number to each independent trial, so that trials that compare the same two texts have the same number.
+    """Assign a number to each independent trial, the same for the same two cells (agent, item) in the same order.
 
-    For example, two trials have the same number if both compare agent A on item 1 with agent B on item 2, in this order. The
-    numbers are ordered by the item and agent of the first text, then by the agent and item of the second text.
+    For example, two trials have the same number if both compare agent A on item 1 with agent B on item 2, in this order, also
+    if they show different responses of these agents. The numbers are ordered by the item and agent of the first text, then by the
+    agent and item of the second text.
 
     trials : independent trials
     plan : plan of the trials
@@ -152,12 +155,13 @@ def training_scores(rates: Rates, *, kind: ScoreKind) -> Scores:
     rates : Rates
         Rates of pairs of agents on items.
     kind : {"symmetric", "row"}
-        Whether to average both orders of a pair, or to use those in which the agent's text comes first.
+        "symmetric": average all comparisons of the agent on the item. "row": only those in which the agent's text comes first.
 
     Returns
     -------
     Scores
-        One score per observed training cell (agent, item).
+        One score in [−1, 1], the mean TPR − FPR, per observed training cell (agent, item), with the number of its answered paired
+        trials as weight.
 
     Raises
     ------
@@ -178,8 +182,9 @@ def compute_training_differences(rates: Rates) -> Floats:
     Returns
     -------
     float array (n_rows,)
-        Differences; NaN for a row without an answer or with a first text in a held-out cell (agent, item). If the rule of the
-        split is "strict", also NaN for a held-out second text.
+        Differences in [−1, 1]; NaN for a row without an answer to a paired trial, or with a first text in a held-out cell (agent,
+        item). If the rule of the split is "strict", also NaN for a held-out second text. If independent trials are matched to
+        paired ones, also NaN without an answer to a matched trial that training may use.
     """
     difference = rates.tpr - _compute_training_fpr(rates)
     is_training_row = rates.split.allows_training(rates.first, rates.item, rates.second, rates.item)
@@ -195,12 +200,13 @@ def holdout_scores(rates: Rates, *, kind: ScoreKind) -> Scores:
     rates : Rates
         Rates of pairs of agents on items.
     kind : {"symmetric", "row"}
-        Whether to average both orders of a pair, or to use those in which the agent's text comes first.
+        "symmetric": average all comparisons of the agent on the item. "row": only those in which the agent's text comes first.
 
     Returns
     -------
     Scores
-        One score per observed held-out cell (agent, item).
+        One score in [−1, 1], the mean TPR − FPR, per observed held-out cell (agent, item), with the number of its answered paired
+        trials as weight.
 
     Raises
     ------
@@ -214,7 +220,8 @@ def holdout_scores(rates: Rates, *, kind: ScoreKind) -> Scores:
 def pooled_fpr(rates: Rates) -> float | None:
     """Compute the mean answer of all independent trials, which is a false-positive rate.
 
-    The two texts of an independent trial respond to different items, so each yes answer is false.
+    The two texts of an independent trial respond to different items, so each yes answer is false. Probes, which compare unusually
+    similar texts, do not count.
 
     Parameters
     ----------
@@ -246,7 +253,7 @@ def _compute_mean_answer(total: Floats, n_answers: Ids) -> float | None:
 
 
 def _get_fpr(rates: Rates) -> Floats | float:
-    """Return the false-positive rate (FPR), from all independent trials.
+    """Return the false-positive rate (FPR), from all independent trials except probes.
 
     By the rule "matched", each row of rates has its own FPR: float array (n_rows,), NaN for rows without an answer. By the rule
     "pooled", all rows have the same FPR, which is 0 if no independent trial was answered.
@@ -327,7 +334,7 @@ def _average_by_cell(rates: Rates, difference: Floats, kind: ScoreKind) -> Score
     difference : float array (n_rows,), TPR − FPR of each row of `rates`; NaN for rows that are left out
     kind : "symmetric" if a row counts for the cells of both texts, "row" if it counts for the cell of the first text
 
-    Returns the mean of each cell that has a comparison, and the number of its paired trials.
+    Returns the mean of each cell that has a comparison, and the number of its answered paired trials.
     """
     is_known = ~np.isnan(difference)
     rows = slice(None) if is_known.all() else np.flatnonzero(is_known)  # a slice copies nothing
@@ -387,9 +394,12 @@ def index_cells(item: Ids, *agents: Ids, n_agents: int, n_items: int) -> Indexed
 
     The distinct cells are sorted by item, then by agent. The positions can be passed to `numpy.bincount` to sum values by cell.
 
-    item : int32 array (n_trials,), item of each trial
-    agents : int32 arrays (n_trials,), one or several columns of agents, such as the first and the second agents
+    item : int32 array (n_trials,), item of each trial, in any order
+    agents : int32 arrays (n_trials,), one or several columns of agents: for example, the first and the second agents
     n_agents, n_items : numbers of agents and of items of the plan
+
+    Returns `cells`, with the `agent` and `item` of each distinct cell, int32 arrays (n_cells,), and `positions`, one int64 array
+    (n_trials,) per column of agents: the position in `cells` of each trial's agent on its item.
 
     Examples
     --------

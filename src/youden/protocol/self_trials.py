@@ -70,7 +70,7 @@ def with_self_trials(plan: Plan, pool: Pool, n_paired: int) -> Plan:
     plan : Plan
         Plan that compares agents, without self-trials. If it has self-trials already, they are added again; this is not checked.
     pool : Pool
-        Its pool.
+        Pool of the plan.
     n_paired : int
         Maximum number of paired self-trials of each agent. As many independent self-trials are added. If 0, the plan itself is
         returned.
@@ -78,7 +78,8 @@ def with_self_trials(plan: Plan, pool: Pool, n_paired: int) -> Plan:
     Returns
     -------
     Plan
-        Plan whose self-trials have the trial type SELF_TRIAL. Paired self-trials have the same item twice.
+        A copy whose self-trials have the trial type SELF_TRIAL (2), the role "self" and the weight 0. Paired self-trials have the
+        same item twice. A note states their number, and which agents have none.
 
     Raises
     ------
@@ -138,15 +139,15 @@ def draw_self_trials(pool: Pool, agent: int, *, n_paired: int, seed: int) -> Tri
     agent : int
         Position of the agent. Only its items with two or more responses are used.
     n_paired : int
-        Maximum number of paired trials. A smaller number gives the first trials of a larger one.
+        Maximum number of paired trials, 0 or more. A smaller number gives the first trials of a larger one.
     seed : int
         Seed of the plan.
 
     Returns
     -------
     Trials
-        Paired trials of two different responses to an item, and as many independent trials; none if fewer than two items
-        have two responses.
+        Paired trials of two different responses to an item, and then as many independent trials, of responses to two items. Both
+        agents of a trial are `agent`. There are none if fewer than two items have two responses.
 
     Notes
     -----

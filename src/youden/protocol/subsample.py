@@ -61,8 +61,8 @@ def subsample(plan: Plan, *, calls: int | str | None = None, seed: int = 0, earl
     plan : Plan
         Plan from which trials are drawn.
     calls : int or str, optional
-        Budget: calls (4000), a percentage of the dense calls ("5%"), or paired trials per agent ("450/agent"). Default:
-        all trials that training may use.
+        Budget: calls of both trial types (4000), a percentage of the 2·K·(K−1)·J dense calls of K agents and J items ("5%"), or
+        paired trials per agent ("450/agent"). Default: all trials that training may use.
     seed : int, default 0
         Seed of the draw.
     earlier : Plan, optional
@@ -71,7 +71,8 @@ def subsample(plan: Plan, *, calls: int | str | None = None, seed: int = 0, earl
     Returns
     -------
     Plan
-        At most `calls` trials, in the order of `plan`. Probes and trials that touch held-out cells are left out.
+        A new plan of at most `calls` trials, in the order of `plan`. Probes, self-trials and trials that touch held-out cells are
+        left out. It has no held-out cells, rounds or extensions. A note states the numbers of trials.
 
     Raises
     ------

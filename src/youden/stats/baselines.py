@@ -29,10 +29,11 @@ def draw_folds(observed: Bools, *, n_folds: int, seed: int) -> Codes:
     """Assign the observed cells (agent, item) at random to folds of almost equal size, for cross-validation.
 
     observed : bool array (n_agents, n_items), whether each cell was observed
-    n_folds : number of folds, at most 128; if it exceeds the number of observed cells, some folds have no cell
-    seed : seed of the random assignment
+    n_folds : number of folds, from 1 to 128; if it exceeds the number of observed cells, some folds have no cell
+    seed : seed of the random assignment; the same seed gives the same folds
 
-    Returns an int8 array (n_agents, n_items): the fold from 0 to n_folds − 1, or −1 for an unobserved cell.
+    Returns an int8 array (n_agents, n_items): the fold from 0 to n_folds − 1, or −1 for an unobserved cell. The numbers of cells
+    of two folds differ by at most 1.
     """
     fold = np.full(observed.shape, -1, dtype=np.int8)
     n_cells = int(observed.sum())

@@ -149,16 +149,17 @@ def half_widths(components: AgentVariances, n_blocks: int, n_items: int) -> Floa
     Parameters
     ----------
     components : AgentVariances
-        Variance components of the agents.
+        Variance components `agent_item`, `residual` and `constant` of the agents, float arrays (n_agents,) at least 0.
     n_blocks, n_items : int
-        Numbers of blocks and of items of the plan. In a block, each agent has 2 trials on one item. All items have the
-        same number of blocks, up to a difference of 1.
+        Numbers of blocks and of items of the plan, at least 1. In a block, each agent has 2 trials on one item. All items have
+        the same number of blocks, up to a difference of 1.
 
     Returns
     -------
     float array (n_agents,)
         t·√(agent_item·Σ_j p_j² + residual/(2·n_blocks) + constant), with p_j the share of item j in the blocks and t the
-        0.975 quantile of Student's t with min(n_blocks, n_items) − 1 + `PRIOR_CLUSTERS` degrees of freedom.
+        0.975 quantile of Student's t with min(n_blocks, n_items) − 1 + `PRIOR_CLUSTERS` (6) degrees of freedom, in the unit of
+        abilities.
     """
     agent_item_part = components.agent_item * item_share_squares(n_blocks, n_items)
     n_trials_of_agent = 2 * n_blocks
@@ -205,20 +206,20 @@ def find_min_blocks(
     Parameters
     ----------
     components : AgentVariances
-        Variance components of the agents.
+        Variance components `agent_item`, `residual` and `constant` of the agents, float arrays (n_agents,) at least 0.
     half_width : float
-        Half-width of the 95% interval to reach.
+        Half-width of the 95% interval to reach or to fall below, in the unit of abilities.
     fraction : float in (0, 1]
-        Fraction of the agents that must reach the half-width.
+        Fraction of the agents that must reach the half-width; the number of agents is rounded up.
     n_items : int
-        Number of items.
+        Number of items, at least 1. Blocks are divided evenly among them.
     max_blocks : int
         Largest number of blocks to consider.
 
     Returns
     -------
     int or None
-        Number of blocks, at least 2; None if `max_blocks` do not suffice.
+        Number of blocks, at least 2; None if `max_blocks` do not suffice, or if it is below 2.
     """
 
     def suffices(n_blocks: int) -> bool:
@@ -236,18 +237,18 @@ def find_min_items(components: AgentVariances, half_width: float, *, fraction: f
     Parameters
     ----------
     components : AgentVariances
-        Variance components of the agents.
+        Variance components `agent_item`, `residual` and `constant` of the agents, float arrays (n_agents,) at least 0.
     half_width : float
-        Half-width of the 95% interval to reach, in the unit of abilities.
+        Half-width of the 95% interval to reach or to fall below, in the unit of abilities.
     fraction : float in (0, 1]
-        Fraction of the agents that must reach the half-width.
+        Fraction of the agents that must reach the half-width; the number of agents is rounded up.
     n_agents : int
-        Number of agents in the plan. It may differ from the number of agents in `components`.
+        Number of agents in the plan, at least 2. It may differ from the number of agents in `components`.
 
     Returns
     -------
     int or None
-        Number of items, at least 2; None if `MAX_ITEMS` do not suffice.
+        Number of items, at least 2; None if `MAX_ITEMS` (10 million) do not suffice.
     """
 
     def suffices(n_items: int) -> bool:

@@ -77,8 +77,9 @@ class PairTotals:
         Returns
         -------
         PairTotals
-            Sums by ordered pair (first agent, second agent). The property `means` averages both orders, and adds the
-            mean of all answers, so that the means are on the scale of answers.
+            Sums by ordered pair (first agent, second agent). Its property `means` averages both orders, and adds the
+            mean of all answers, so that the means are on the scale of answers. It has `mean`, `std_error` and `n` (total weight),
+            float arrays (n_agents, n_agents).
 
         Examples
         --------
@@ -312,22 +313,25 @@ def fit_weighted_abilities(chunks: ChunkSource, totals: PairTotals, partners: Pa
     Parameters
     ----------
     chunks : callable
-        Function that iterates over all answers in chunks, each time it is called.
+        Function without parameters that returns an iterator over all answers in chunks (`PairChunk`), each time it is called. All
+        answers to an item must be in one chunk.
     totals : PairTotals
-        Sums of the same answers.
+        Sums of the same answers, made by `PairTotals.from_chunks`.
     partners : PartnerWeights
-        Weights W of the partners, and the importance of the agents, which sets the origin of the abilities.
+        Weights W of the partners, float array (n_agents, n_agents), and the importance of the agents, float array (n_agents,),
+        which sets the origin of the abilities.
 
     Returns
     -------
     WeightedAbilities
-        Abilities, on the scale of mean answers, with their covariance over items; NaN for an agent without a partner of
-        positive weight. False-positive rates are not subtracted.
+        `ability` (n_agents,), on the scale of mean answers, the additive `effect` (n_agents,) of each agent, and the `covariance`
+        of the abilities over items; NaN for an agent without an answer with a partner of positive weight. False-positive rates
+        are not subtracted.
 
     Raises
     ------
     StatisticsError
-        [partners-none]: if fewer than 3 agents have a partner of positive weight; [cluster-agents]: if fewer than 2
+        [partners-none]: if fewer than 3 agents were compared with a partner of positive weight; [cluster-agents]: if fewer than 2
         agents have trials on 2 items.
 
     Notes

@@ -433,20 +433,20 @@ def open_server(runs: Runs, *, port: int, token: str) -> Serving:
     runs : Runs
         Runs to show.
     port : int
-        Port on 127.0.0.1; 0 selects a free port.
+        TCP port on 127.0.0.1, from 0 to 65535; 0 selects a free port.
     token : str
-        Secret that each request must carry, so that other users of the machine cannot read the runs.
+        Secret that each request must carry, so that other users of the machine cannot read the runs. The caller chooses it.
 
     Returns
     -------
     Serving
-        The server with its open port. Its `url` contains the token. Its `url_once` contains another token, which is valid for
-        only one request.
+        The server with its open port. Its `url` contains the open port and the token. Its `url_once` contains another token,
+        which is valid for only one request.
 
     Raises
     ------
     ConfigError
-        [view-port]: if the port cannot be used.
+        [view-port]: if the port cannot be used, for example because another process uses it.
     """
     listener = _open_listener(port)
     open_port = listener.getsockname()[1]  # the number of the selected port if `port` is 0

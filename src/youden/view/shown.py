@@ -71,19 +71,27 @@ class TrialsOnDisk:
         Parameters
         ----------
         chosen : TrialFilter
-            Filter. The kind "answers differ" is not supported, and raises HTTPException 400.
+            Conditions that a trial has to meet together; `TrialFilter()` selects all trials. The kind "answers differ" is not
+            supported.
         by : {"row", "item", "first", "second", "trial_type", "answer", "kind"}
             Column to sort by; missing answers come last in both directions.
         descending : bool
             Whether the largest value comes first.
         start, stop : int
-            The page has the matching trials from position `start` to `stop` − 1, in sorted order; `stop` may exceed the number of
-            matching trials.
+            The page has the matching trials from position `start` (from 0) to `stop` − 1, in sorted order; `stop` may exceed the
+            number of matching trials.
 
         Returns
         -------
         Page
-            Total number of matching trials, and the trials of the page.
+            `total`, the number of all matching trials, and `lines`, the trials of the page without their texts.
+
+        Raises
+        ------
+        HTTPException
+            400 if the filter selects the kind "answers differ".
+        RunFolderError
+            If a file of the run is missing or damaged.
         """
         if chosen.kind == "answers differ":
             raise HTTPException(
@@ -225,7 +233,7 @@ def find_cells(plan: Plan, pool: Pool | None, search: str) -> Bools | None:
     pool : Pool or None
         Responses, which are searched too; None if they are not available.
     search : str
-        Text to find, at most `MAX_SEARCH_LENGTH` characters. Spaces at its ends are ignored.
+        Text to find, at most `MAX_SEARCH_LENGTH` (200) characters. Spaces at its ends are ignored.
 
     Returns
     -------

@@ -63,11 +63,11 @@ def select_contenders(ability: Floats, top: int, progress: float) -> Bools:
     ability : float array (n_agents,)
         Abilities. An agent without one (NaN) counts as worse than all others.
     top : int
-        Number of best agents to find. The boundary is midway between the abilities of the agents with the ranks `top` and
-        `top` + 1.
+        Number of best agents to find, from 1 to n_agents − 1. The boundary is midway between the abilities of the agents with the
+        ranks `top` and `top` + 1.
     progress : float in [0, 1]
         Fraction of the rounds that are finished: 0 selects all agents, 1 selects `top` + 1. In between, the number falls
-        geometrically, faster in the first rounds.
+        geometrically, faster in the first rounds, and is rounded up.
 
     Returns
     -------
@@ -183,8 +183,8 @@ class Adaptive(TrialDesign):
         Returns
         -------
         DesignResult
-            Paired trials of the pilot, a note on the rounds that follow, and the record of the rounds (`Rounds`), which
-            has only the pilot so far.
+            Paired `trials` of the pilot with their block numbers, `notes` with one note on the rounds that follow, and the record
+            `rounds`, which has only the pilot so far.
 
         Raises
         ------
@@ -259,15 +259,15 @@ class Adaptive(TrialDesign):
         Parameters
         ----------
         plan : Plan
-            The plan so far.
+            The plan so far. Comparisons of its trials are not drawn again.
         rounds : Rounds
-            Its rounds.
+            Its rounds so far, the pilot included.
         ability : float array (n_agents,)
             Abilities by the answers so far; an agent without one (NaN) counts as worse than all others. Not used if
             `active` is set.
         eligible : bool array (n_agents, n_items)
             Cells (agent, item) that may be compared.
-        rng : Generator
+        rng : numpy.random.Generator
             Random generator in the same state as when it was passed to `draw`.
         active : bool array (n_agents,), optional
             Whether each agent is a contender. Default: the agents whose abilities are nearest to the boundary between
@@ -279,8 +279,8 @@ class Adaptive(TrialDesign):
         Returns
         -------
         NextRound
-            Trials, contenders and the reason to stop. If the rounds, the budget or the possible comparisons are used up, there
-            are no trials and the reason is "budget". Otherwise, the reason is None.
+            Paired `trials` with block numbers, contenders `active` (bool array), and `stop_reason`. If the rounds, the budget or
+            the possible comparisons are used up, there are no trials and the reason is "budget". Otherwise, the reason is None.
         """
         next_number = len(rounds.starts)  # the pilot is number 0
         budget = self.budget(eligible)

@@ -61,6 +61,8 @@ class Comparisons(NamedTuple):
 
         mask : bool array (n_comparisons,), True for the comparisons to select
         block : int array (n_comparisons,), number in the plan of the block of each comparison, selected or not
+
+        Returns paired trials of the role "main", with weight 1 for the contender and 0 for the partner.
         """
         trials = Trials.paired(
             self.item[mask].astype(np.int32),
@@ -102,7 +104,8 @@ class BlockSequence(NamedTuple):
         block_numbers : int array (n_blocks,), numbers of the blocks in the sequence, from 0
         contenders : int array (n_contenders,), positions of the agents
 
-        Returns n_blocks · n_contenders comparisons. Their attribute `block` is a position in `block_numbers`.
+        Returns n_blocks · n_contenders comparisons: `item`, `contender`, `partner` and `is_first` (whether the contender's text
+        comes first), arrays of this length. Their attribute `block` is a position in `block_numbers`.
         """
         n_items, n_agents = len(self.items), len(self.partners)
         item_by_block = self.items[block_numbers % n_items]

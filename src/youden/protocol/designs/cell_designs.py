@@ -91,8 +91,7 @@ class CellDesign(TrialDesign, ABC):
         Returns
         -------
         float array (n_agents, n_items)
-            Thresholds, at least 0. Cells with a threshold of 1 or more, such as inf for cells that are not eligible, are
-            never chosen.
+            Thresholds, at least 0. Cells with a threshold of 1 or more are never chosen; cells that are not eligible have inf.
         """
 
     @abstractmethod
@@ -128,7 +127,7 @@ class CellDesign(TrialDesign, ABC):
         Returns
         -------
         bool array (n_agents, n_items)
-            The chosen cells.
+            True for the chosen cells, all of them eligible.
 
         Raises
         ------
@@ -164,7 +163,7 @@ class CellDesign(TrialDesign, ABC):
         Returns
         -------
         DesignResult
-            Paired trials, and notes for readers of the plan.
+            Paired `trials` without blocks, and `notes` for readers of the plan (tuple of str).
 
         Raises
         ------
@@ -208,7 +207,8 @@ class CellDesign(TrialDesign, ABC):
         Returns
         -------
         tuple of str
-            One note or none. The number of partners is not checked if the option `partners` is set, or if `pairs` is "unordered".
+            One note, without a full stop, or none. The number of partners is not checked if the option `partners` is set, or if
+            `pairs` is "unordered".
         """
         if self.partners is not None or self.pairs == "unordered":
             return ()

@@ -87,12 +87,13 @@ class Cyclic(TrialDesign):
         Returns
         -------
         DesignResult
-            Paired trials with their block numbers, in the order of the blocks.
+            Paired `trials` with their block numbers, in the order of the blocks; no notes.
 
         Raises
         ------
         PlanError
-            [budget-cyclic]: if the budget does not cover two blocks; [nothing-shared]: if no item has two eligible agents.
+            [budget-cyclic]: if the budget does not cover two blocks, or if fewer than two are possible; [nothing-shared]: if no
+            item has two eligible agents.
         """
         n_agents, n_items = eligible.shape
         n_ordered_pairs = n_agents * (n_agents - 1) * n_items  # a design without a budget uses all of them
@@ -162,13 +163,14 @@ def iter_blocks(eligible: Bools, rng: np.random.Generator, *, pairs: PairRule = 
     rng : numpy.random.Generator
         Source of all random numbers.
     pairs : {"ordered", "unordered"}, default "ordered"
-        Whether pairs may be judged in both orders on one item. With "unordered", an item with two eligible agents has no
-        block, because a block would compare them in both orders.
+        "ordered": pairs may be judged in both orders on one item. "unordered": in one order only; an item with two eligible
+        agents then has no block, because a block would compare them in both orders.
 
     Yields
     ------
     Trials
-        Paired trials of one block, in which each agent that is eligible on its item appears once first and once second.
+        Paired trials of one block on one item, in which each agent that is eligible on the item appears once first and once
+        second. No comparison is repeated.
 
     Raises
     ------
@@ -258,7 +260,10 @@ class _ShiftsOnItem:
 
         eligible : bool array (n_agents, n_items), cells (agent, item) that may be compared
         agent_order : int array (n_agents,), all agents in the random order in which they are arranged in a cycle
-        pairs : "unordered" if each pair of agents may be compared in one order only
+        pairs : "unordered" if each pair of agents may be compared in one order only; else "ordered"
+
+        Returns one record per item, in the order of the items. In a record, the eligible agents are in the order of
+        `agent_order`.
         """
         shifts_by_item = []
         for is_eligible in eligible[agent_order].T:  # one column per item, with the agents in their order
@@ -364,7 +369,7 @@ class Dense(TrialDesign):
     def draw(self, eligible: Bools, rng: np.random.Generator) -> DesignResult:
         """Draw all pairs, sorted by item, then by first agent, then by second agent.
 
-        With `pairs` "ordered", each pair of agents is compared in both orders; with "unordered", once.
+        With `pairs` "ordered", each pair of agents is compared in both orders; with "unordered", once, in random order.
 
         Parameters
         ----------
@@ -376,7 +381,7 @@ class Dense(TrialDesign):
         Returns
         -------
         DesignResult
-            Paired trials without blocks; none if no item has two eligible agents.
+            Paired `trials` without blocks, none if no item has two eligible agents; no notes.
 
         Raises
         ------

@@ -64,7 +64,7 @@ class FixedWidth(TrialDesign):
     def draw(self, eligible: Bools, rng: np.random.Generator) -> DesignResult:
         """Draw the trials of the first round; later rounds depend on its answers.
 
-        The first round has 0.05 / half_width² blocks, but at least 12. If the budget or the pool does not allow this
+        The first round has 0.05 / half_width² blocks, rounded up, but at least 12. If the budget or the pool does not allow this
         number, the first round has fewer. A block consists of one paired trial per agent on one item: each agent is shown
         once first and once second.
 
@@ -78,8 +78,8 @@ class FixedWidth(TrialDesign):
         Returns
         -------
         DesignResult
-            Paired trials with their block numbers, one note about the rounds that follow, and the state of the rounds
-            (`Rounds`) after the first one is drawn.
+            Paired `trials` with their block numbers, `notes` with one note about the rounds that follow, and the record `rounds`,
+            which has only the first round so far.
 
         Raises
         ------
@@ -130,7 +130,12 @@ class FixedWidth(TrialDesign):
         Returns
         -------
         Trials
-            Trials of the new blocks, with their block numbers.
+            Paired trials of the new blocks, with block numbers from `n_done` on; none if no further block fits or is left.
+
+        Raises
+        ------
+        PlanError
+            [nothing-shared]: if no item has two eligible agents.
         """
         all_blocks = iter_blocks(eligible, rng, pairs=self.pairs)
         later_blocks = islice(all_blocks, n_done, until)

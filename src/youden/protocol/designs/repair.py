@@ -76,7 +76,7 @@ def count_comparisons(chosen: Bools, eligible: Bools, *, n_partners: int | None,
     eligible : bool array (n_agents, n_items)
         Cells that may be partners.
     n_partners : int or None
-        Maximum number of partners of each chosen cell; None for all.
+        Maximum number of partners of each chosen cell, at least 1; None for all.
     pairs : {"ordered", "unordered"}
         "ordered": each chosen cell is compared with each of its partners, so a pair of two chosen cells counts twice.
         "unordered": each pair counts once.
@@ -111,7 +111,7 @@ def draw_comparisons(
     pairs : "ordered" to show the text of the chosen cell first; "unordered" to compare two cells at most once, in random order
     rng : source of all random numbers
 
-    Returns paired trials, sorted by item and then by pair of agents.
+    Returns paired trials without blocks, sorted by item and then by pair of agents; none if no chosen cell has a partner.
     """
     n_agents, n_items = chosen.shape
     item_by_cell, agent_by_cell = np.nonzero(chosen.T)  # of each chosen cell
@@ -236,14 +236,15 @@ def check_degrees(cells: Bools, *, d: int, design: str, remedies: tuple[str, str
     d : int
         Minimum number of cells.
     design : str
-        Name of the design, for the message.
+        Name of the design, for the message: for example, "row".
     remedies : (str, str)
         Two instructions for the message: what to do if an agent has too few cells, and what to do if an item has too few.
 
     Raises
     ------
     StarvedError
-        [d-core]: if an item or agent has fewer than d cells, for the one with the fewest cells; items are checked first.
+        [d-core], a PlanError: if an item or agent has fewer than d cells, for the one with the fewest cells; items are checked
+        first. Its attributes `side` ("agent" or "item") and `position` identify this agent or item.
     """
     agent_remedy, item_remedy = remedies
     _check_side(cells.sum(axis=0), "item", d=d, design=design, remedy=item_remedy)
@@ -282,7 +283,7 @@ def repair(chosen: Bools, eligible: Bools, *, key: Floats, d: int) -> Bools:
     Returns
     -------
     bool array (n_agents, n_items)
-        The chosen and the added cells.
+        A new array, True for the chosen and the added cells.
 
     Raises
     ------

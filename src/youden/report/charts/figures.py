@@ -187,18 +187,20 @@ def draw_ranking_figure(agents: Sequence[RankedAgent], *, level: float, source: 
     Parameters
     ----------
     agents : sequence of RankedAgent
-        Ranking, best agent first. The first `MAX_RANKED` agents with an ability are drawn; there has to be at least one.
+        Ranking, best agent first. The first `MAX_RANKED` (200) agents with an ability are drawn; there has to be at least one.
+        The average is that of all agents with an ability, also of those that are not drawn.
     level : float
-        Confidence level of the intervals, such as 0.95, for display.
+        Confidence level of the intervals, for display: for example, 0.95.
     source : str
         Source of the data, for display.
     unit : str, optional
-        Unit of the abilities. Default: scores.
+        Unit of the abilities, for the title of the axis. Default: "score (TPR − FPR)".
 
     Returns
     -------
     Figure
-        Vega-Lite specification with its data, title and note.
+        Figure with the `slug` "ranking": a Vega-Lite specification (`spec`) with its data, title and note. An agent without an
+        interval has a dot only.
     """
     ranked = [agent for agent in agents if agent.ability is not None]
     average = float(np.mean([agent.ability for agent in ranked]))

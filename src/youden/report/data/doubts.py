@@ -115,17 +115,19 @@ def measure_groups(pairs: PairMeans, groups: Sequence[str | None], agents: Seque
     Parameters
     ----------
     pairs : PairMeans
-        Mean agreement of each pair of agents.
+        Mean agreement of each pair of agents: symmetric float arrays (n_agents, n_agents), NaN for pairs that were not compared.
     groups : sequence of str or None
-        Group of each agent; None if it has none.
+        Name of the group of each agent; None if it has none.
     agents : sequence of str
         Ids of the agents, in the order of `groups` and of the rows of `pairs`.
 
     Returns
     -------
     list of GroupLine
-        Agreement and influence of each group. A group is left out if neither could be measured. Groups with a known
-        agreement come first.
+        One entry per group: its name `group`, `n_agents`, mean agreement `inside`, `across` and `outside` the group, and the
+        influence `correlation`, with the agent `most_moved` and the change `max_change` of its rank. A measure that is unknown is
+        None. A group is left out if neither agreement nor influence could be measured. Groups with a known agreement come first,
+        otherwise groups are in the order of their first agents.
 
     Notes
     -----

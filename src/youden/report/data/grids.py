@@ -51,16 +51,16 @@ class AgentGrid(ReadOnly):
         order : int64 array (n_agents,)
             Positions of the agents, in the order of the rows.
         max_tiles : int, default 12,000
-            Approximate maximum number of tiles.
+            Maximum number of tiles. Without more pairs than this, each tile has one pair.
 
         Returns
         -------
         agreement : float array (n_rows, n_rows)
             Mean of the known agreements in each tile; NaN if there are none.
         names : tuple of str
-            Label of each row, which is also the label of the column.
+            Label of each row, which is also the label of the column: the id of its agent, or "FIRST … LAST" for several agents.
         agents_per_tile : int
-            Number of agents in a row or column of tiles.
+            Number of agents in a row or column of tiles; the last one may have fewer.
         """
         max_rows = math.isqrt(max_tiles)
         agents_per_tile = math.ceil(len(order) / max_rows)
@@ -78,9 +78,9 @@ def make_agent_grid(evidence: Evidence, ranked: Sequence[str], *, fpr: float | N
     Parameters
     ----------
     evidence : Evidence
-        Tables of a run.
+        Tables of a run, with the `agreement` of ordered pairs and the `agent_ids`.
     ranked : sequence of str
-        Ids of the agents, best first.
+        Ids of all agents of the run, best first.
     fpr : float or None
         False-positive rate of all pairs together, which is subtracted from the agreement of each pair; None to subtract
         nothing. It is ignored if each pair has its own rate (`evidence.own_rates`), because `evidence` has already subtracted
@@ -89,8 +89,14 @@ def make_agent_grid(evidence: Evidence, ranked: Sequence[str], *, fpr: float | N
     Returns
     -------
     AgentGrid
-        Agreement by position of the agents in the run (`evidence.agent_ids`), and two orders of the agents: by rank, and
+        `agreement`, float array (n_agents, n_agents), by position of the agents in the run (`evidence.agent_ids`), NaN for pairs
+        that were not compared. Also two orders of the agents, int64 arrays (n_agents,) of positions: `by_rank`, and `by_cluster`,
         by hierarchical clustering.
+
+    Raises
+    ------
+    KeyError
+        If an id in `ranked` is not an agent of the run.
     """
     agreement = evidence.agreement
     if fpr is not None and not evidence.own_rates:
@@ -234,6 +240,11 @@ def average_bins(value: Floats, per_row: int, per_column: int) -> Floats:
     """Average a matrix over bins of `per_row` rows and `per_column` columns, ignoring NaN.
 
     A bin without a value is NaN. The last bins of a row or column may be smaller.
+
+    value : float array (n_rows, n_columns), not empty
+    per_row, per_column : numbers of rows and of columns of a bin, at least 1
+
+    Returns a float array (⌈n_rows/per_row⌉, ⌈n_columns/per_column⌉).
 
     >>> average_bins(np.array([[1.0, 3.0, np.nan], [np.nan, 2.0, np.nan]]), 2, 2)
     array([[ 2., nan]])

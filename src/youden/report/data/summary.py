@@ -181,13 +181,14 @@ class Summary:
         bar_cells : int
             Width in characters of a bar that shows the interval; 0 for no bar.
         max_agents : int, optional
-            Maximum number of agents. Default: all.
+            Maximum number of agents: the best ones are listed. Default: all.
 
         Returns
         -------
         Table
-            One row per agent, with its ranks (if there are several agents), ability, interval and bar. The group and further
-            results are added if an agent has them.
+            One row of texts per agent, with its ranks (if there are several agents), ability, interval and bar. The group and
+            further results are added if an agent has them. The title states the name of the run and its numbers of agents and
+            items.
         """
         columns = list(self._iter_table_columns(self.ranking[:max_agents], bar_cells))
         headings = [column.heading for column in columns]

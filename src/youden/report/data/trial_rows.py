@@ -233,17 +233,22 @@ class TrialRows:
         Parameters
         ----------
         condition : TrialFilter
-            Filter.
-        by : str, default "kind"
-            Column by which the trials are sorted: ids alphabetically, "kind" by the order of `KINDS`. Missing values
-            come last, and ties stay in the order of the run, in both directions.
+            Conditions that a trial has to meet together; `TrialFilter()` selects all trials.
+        by : {"row", "item", "first", "second", "trial_type", "answer", "kind"}, default "kind"
+            Column by which the trials are sorted: ids alphabetically, "kind" by the order of `KINDS`, the most surprising kind
+            first. Missing values come last, and ties stay in the order of the run, in both directions.
         descending : bool, default False
             Whether to sort from the largest value to the smallest.
 
         Returns
         -------
         int64 array (n_matching,)
-            Rows of the trials in the run.
+            Rows of the trials in the run, in sorted order.
+
+        Raises
+        ------
+        KeyError
+            If there is no such column.
         """
         rows = self._find_matching(condition)
         value = self._compute_sort_keys(by)[rows]
@@ -364,19 +369,20 @@ class TrialBook(TrialRows):
         Parameters
         ----------
         condition : TrialFilter
-            Filter.
-        by : str
+            Conditions that a trial has to meet together; `TrialFilter()` selects all trials.
+        by : {"row", "item", "first", "second", "trial_type", "answer", "kind"}
             Column by which the trials are sorted; missing values come last, and ties stay in the order of the run, in both
             directions.
         descending : bool
             Whether to sort from the largest value to the smallest.
         start, stop : int
-            Limits of the page in the sorted list: it contains the trials at the positions `start` to `stop` − 1.
+            Limits of the page in the sorted list, from 0: it contains the trials at the positions `start` to `stop` − 1.
 
         Returns
         -------
         Page
-            Number of all matching trials, and the trials of the page; none if `start` is beyond the last one.
+            `total`, the number of all matching trials, and `lines`, the trials of the page without their texts; none if `start`
+            is beyond the last one.
         """
         rows = self.find(condition, by=by, descending=descending)
         return Page(len(rows), tuple(self.lines(rows[start:stop])))
@@ -411,10 +417,10 @@ def sample_surprising(kinds: Codes, rng: np.random.Generator, max_trials: int) -
     ----------
     kinds : int8 array (n_trials,)
         Index of the kind of each trial in `KINDS`, 0 for the most surprising kind.
-    rng : Generator
-        Random generator.
+    rng : numpy.random.Generator
+        Source of the random samples.
     max_trials : int
-        Maximum number of trials.
+        Maximum number of trials, 0 or more.
 
     Returns
     -------

@@ -28,13 +28,15 @@ def iter_advice(summary: Summary, notes: Sequence[str], *, additivity: bool = Tr
     notes : sequence of str
         Sentences about data that could not be read.
     additivity : bool, default True
-        Whether to warn about a small R², which shows that scores are not additive. False if cells were compared with too few
+        Whether to warn about an R² below 0.5, which shows that scores are not additive. False if cells were compared with too few
         partners, because R² then shows nothing about additivity.
 
     Yields
     ------
     Finding
-        A warning. The checks of the ranking are not included.
+        First `summary.warnings`. Then a warning for each of these: a fit that did not end normally, more than 1% of the calls
+        without an answer, several components of cells, a false-positive rate above .05, and the small R². Then one warning per
+        note. The checks of the ranking are not included.
     """
     facts, calls = summary.facts, summary.calls
     yield from summary.warnings
@@ -118,14 +120,15 @@ def group_warnings(advice: Sequence[Finding], checks: RankingChecks, *, headline
     advice : sequence of Finding
         Warnings of the run.
     checks : RankingChecks
-        Checks of its ranking.
+        Checks of its ranking, with their `warnings`.
     headline : str
-        Headline of the report. A warning that it contains is left out.
+        Headline of the report. A warning that it contains, ignoring case, is left out.
 
     Returns
     -------
     tuple of Group
-        Subjects with a warning.
+        One entry per subject with a warning, in the order "judge", "pool", "data". Each has the subject `about`, and `lines`, in
+        which warnings of the same kind are merged.
     """
     lines = merge_by_kind((*advice, *checks.warnings), headline=headline)
     groups = [Group(about, tuple(line for subject, line in lines if subject == about)) for about in TITLES]

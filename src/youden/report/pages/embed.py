@@ -116,18 +116,18 @@ def draw_ranking_alone(agents: Sequence[RankedAgent], *, source: str, level: flo
     Parameters
     ----------
     agents : sequence of RankedAgent
-        Ranking, best agent first.
+        Ranking, best agent first. If it is not empty, at least one agent must have an ability.
     source : str
         Source of the data, for display.
     level : float
-        Confidence level of the intervals, such as 0.95.
+        Confidence level of the intervals, for display: for example, 0.95.
     unit : str, optional
-        Unit of the abilities. Default: scores.
+        Unit of the abilities, for display. Default: "score (TPR − FPR)".
 
     Returns
     -------
     dict
-        "ranking" → figure as JSON; empty if `agents` is empty, or if the chart library is not installed.
+        "ranking" → figure as JSON (dict). The dict is empty if `agents` is empty, or if the chart library is not installed.
     """
     if not vega.has_charts() or not agents:
         return {}
@@ -223,15 +223,15 @@ def collect_trial_data(
     Returns
     -------
     dict of str to object, or None
-        `agents` and `items` : ids by position
+        `agents` and `items` : position, as a text → printable id, for those that occur in the trials
         `columns`, `lines` : names of the fields of a trial, and their values for each trial
         `texts` : all distinct texts
         `first`, `second` : position in `texts` of the first and of the second text of each trial, −1 for a missing text
         `raw` : raw answer of the judge to each trial; None if it is not stored
         `prompt` : prompt of the judge
 
-        None for an imported run. If `has_sample` is False, the script uses only `prompt`, so `lines`, `texts` and `raw` are
-        empty.
+        None for an imported run. If `has_sample` is False, the script uses only `prompt`, so `agents`, `items`, `columns`,
+        `lines`, `texts` and `raw` are empty.
     """
     if trials is None:
         return None
@@ -260,14 +260,14 @@ def select_names(lines: Sequence[TrialLine], agents: Sequence[str], items: Seque
     Parameters
     ----------
     lines : sequence of TrialLine
-        Trials.
+        Trials, with positions of agents and items.
     agents, items : sequence of str
         Ids of all agents and items, by position.
 
     Returns
     -------
     dict
-        "agents" and "items": position, as a text → printable name, for those that occur in `lines`.
+        Two keys, "agents" and "items". Each value is a dict: position, as a text → printable id, for those that occur in `lines`.
     """
     agent_positions = {agent for line in lines for agent in (line.first, line.second)}
     return {

@@ -75,15 +75,15 @@ def render_page(data: ReportData, *, live: str | None = None, home: str | None =
     data : ReportData
         Data of the report.
     live : str, optional
-        Path under which the viewer serves the trials of the run. Default: the page contains a sample of the trials.
+        Path of a URL under which the viewer serves the trials of the run. Default: the page contains a sample of the trials.
     home : str, optional
-        Path of the list of runs of the viewer; it is passed together with `live`. Default: the page is a file and loads
-        nothing.
+        Path of a URL of the list of runs of the viewer; it is passed together with `live`. Default: the page is a file and
+        loads nothing.
 
     Returns
     -------
     str
-        The whole HTML document.
+        The whole HTML document. Nothing is written.
     """
     return _render(
         "report.html",
@@ -122,15 +122,15 @@ def render_comparison(data: Comparison, *, live: str | None = None, home: str | 
     data : Comparison
         Data of the comparison.
     live : str, optional
-        Path under which the viewer serves the trials of both runs. Default: the page contains a sample of the trials.
+        Path of a URL under which the viewer serves the trials of both runs. Default: the page contains a sample of the trials.
     home : str, optional
-        Path of the list of runs of the viewer; it is passed together with `live`. Default: the page is a file and loads
-        nothing.
+        Path of a URL of the list of runs of the viewer; it is passed together with `live`. Default: the page is a file and
+        loads nothing.
 
     Returns
     -------
     str
-        The whole HTML document.
+        The whole HTML document. Nothing is written.
     """
     return _render(
         "comparison.html",
@@ -434,7 +434,8 @@ def write_comparison(first: RunFolder, second: RunFolder, *, out: Path | None = 
     - both preferences: a comparison of the rankings and of the answers
     - different questions: a comparison of the rankings only
 
-    out : file to write, which is replaced if it exists; by default, against-SECOND.html in the folder of the first run
+    out : file to write, which is replaced if it exists; missing folders are created. By default, against-SECOND.html in the
+        folder of the first run, with SECOND the name of the folder of the second run.
 
     Raises RunFolderError if a file of a run is missing or damaged, or if the runs have too few agents in common (three are needed
     if a run asks for preferences).
@@ -480,12 +481,13 @@ def _write_question_comparison(path: Path, first: RunFolder, second: RunFolder) 
 def write_picture(folder: RunFolder, slug: str, *, kind: PictureKind, out: Path | None = None) -> Path:
     """Write one figure of a fitted run as a picture, and return its path.
 
-    slug : short name of the figure
+    slug : short name of the figure: for example, "ranking"
     kind : format of the picture, "svg" or "png"
-    out : file, by default SLUG.KIND in the folder of the run; an existing file is replaced
+    out : file, by default SLUG.KIND in the folder of the run; an existing file is replaced, and missing folders are created
 
-    Raises ConfigError [unknown-chart] if the run has no such figure, [pictures-missing] if a required package is not
-    installed; RunFolderError if a file of the run is missing or damaged.
+    Raises ConfigError [unknown-chart] if the run has no such figure (the message lists its figures), [pictures-missing] if a
+    required package is not installed; RunFolderError if a file of the run is missing or damaged, and [run-preference] if the run
+    asks for preferences.
     """
     vega.need_pictures()  # raises an error if a package is missing
     path = folder.file(f"{slug}.{kind}") if out is None else out
@@ -506,14 +508,14 @@ def write_as(
     folder : RunFolder
         A fitted run.
     kind : {"html", "md", "csv", "png", "svg"}
-        The whole report, its summary, the ranking, or one figure.
+        "html": the whole report. "md": its summary. "csv": the ranking. "png", "svg": one figure.
     out : path, optional
-        File to write; an existing one is replaced. Default: report.KIND, CHART.KIND or against-RUN.html in the run's
-        folder.
+        File to write; an existing one is replaced, and missing folders are created. Default: report.KIND, CHART.KIND or
+        against-RUN.html in the run's folder, with RUN the name of the folder `against`.
     chart : str, optional
-        Figure of "png" and "svg"; ignored for others. Default: "ranking".
+        Short name of the figure of "png" and "svg"; ignored for others. Default: "ranking".
     against : RunFolder, optional
-        Other run to show side by side ("html").
+        Other fitted run to show side by side ("html").
 
     Returns
     -------
@@ -527,7 +529,7 @@ def write_as(
         [unknown-chart]: if the run has no such figure; [pictures-missing]: if a required package is not installed.
     RunFolderError
         If a file of a run is missing or damaged; [fit-stale], [run-other-plan]: if a run was planned or judged again since
-        it was fitted.
+        it was fitted; [run-preference]: if `kind` is "png" or "svg" and the run asks for preferences.
     """
     if against is not None and kind != "html":
         raise ConfigError(

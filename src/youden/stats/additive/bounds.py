@@ -509,7 +509,9 @@ class _Saturated:
 
         effects : effects of rows and columns
         excess : float array (n_saturated,), prediction minus score of each saturated cell; 0 if the prediction is not beyond the
-            score
+            score. A prediction is row effect − column effect; the score has the opposite sign if rows are items.
+
+        Returns the largest absolute residual of the equations, in units of weight × score; 0 at the exact solution.
         """
         # sums of weight × (score + excess) over the cells of each row and of each column
         equations = self._equations

@@ -326,7 +326,7 @@ def r_squared(value: Floats, residual: Floats, weight: Floats | None = None) -> 
     value, residual : float array (n,)
         Observed values, and their residuals, observed minus predicted value, without NaN.
     weight : float array (n,), optional
-        Weight w of each value, also in the mean. Default: 1.
+        Weight w of each value, at least 0, also in the mean. Default: 1.
 
     Returns
     -------

@@ -153,9 +153,9 @@ class Equations:
         Parameters
         ----------
         effects : Effects
-            Effects at which to compute the gradient.
+            Effects `rows` (n_rows,) and `columns` (n_columns,) at which to compute the gradient.
         row_total, column_total : float array (n_rows,), (n_columns,)
-            Sums of weight × score over the cells of each row and of each column.
+            Sums of weight × score over the cells of each row and of each column; −score in place of the score if rows are items.
 
         Returns
         -------
@@ -187,14 +187,15 @@ class Equations:
         Parameters
         ----------
         effects : Effects
-            Solution to check.
+            Solution to check: effects `rows` (n_rows,) and `columns` (n_columns,).
         row_total, column_total : float array (n_rows,), (n_columns,)
-            Sums of weight × score over the cells of each row and of each column.
+            Sums of weight × score over the cells of each row and of each column; if rows are items, scores have the opposite
+            sign.
 
         Returns
         -------
         float
-            The residual; 0 for an exact solution, and NaN if an effect is NaN.
+            The residual, at least 0, in units of weight × score; 0 for an exact solution, and NaN if an effect is NaN.
         """
         gradient = self.gradient(effects, row_total, column_total)
         sum_of_item_effects = self.row_constraint @ effects.rows + self.column_constraint @ effects.columns
@@ -284,14 +285,15 @@ def solve(
     equations : Equations
         Equations of the cells. Their own totals are ignored.
     row_total, column_total : float array (n_rows,), (n_columns,)
-        Sums of weight × score over each row and column.
+        Sums of weight × score over each row and column; if rows are items, scores have the opposite sign.
     cholesky : bool, optional
-        Whether to factor the system, or to use conjugate gradients. Default: `equations.uses_cholesky`.
+        True: factor the system by Cholesky. False: use conjugate gradients. Default: `equations.uses_cholesky`.
 
     Returns
     -------
     effects : Effects
-        Effects of rows and columns. If the conjugate gradients do not converge in `MAX_CG_ITERATIONS` iterations, the last
+        Effects `rows`, float array (n_rows,), and `columns`, float array (n_columns,), in units of scores. The prediction of a
+        cell is row effect − column effect. If the conjugate gradients do not converge in `MAX_CG_ITERATIONS` iterations, the last
         effects are returned and no error is raised: check them with `equations.compute_kkt_residual`.
     n_iterations : int
         Number of iterations of the conjugate gradients, 0 for Cholesky.

@@ -52,16 +52,17 @@ def covariance_by_item(cells: CellIndex, weight: Floats, residual: Floats, *, co
     Parameters
     ----------
     cells : CellIndex
-        Agent and item of each cell.
+        Agent and item of each cell, and the numbers of agents and of items.
     weight, residual : float array (n_cells,)
-        Weight of each cell, above 0, and its residual.
+        Weight of each cell, above 0, and its residual: score minus prediction of the additive model.
     component : int array (n_agents,)
-        Component of each agent; −1 for an agent without a cell.
+        Number of the component (set of linked agents) to which each agent belongs, from 0; −1 for an agent without a cell.
 
     Returns
     -------
     CentredCovariance
-        Covariance matrix and degrees of freedom. An entry is NaN for an agent with a single cell, for an agent that only a single
+        `covariance`, float array (n_agents, n_agents), and degrees of freedom `df`, float array (n_agents,), of Student's t. An
+        entry is NaN for an agent with a single cell, for an agent that only a single
         cell links to the others, for the only agent of a component, and for two agents of different components. All entries are
         NaN if no variance can be estimated.
 
@@ -107,18 +108,18 @@ def iter_cell_influence(
     Parameters
     ----------
     cells : CellIndex
-        Agent and item of each cell.
+        Agent and item of each cell, and the numbers of agents and of items.
     weight, residual : float array (n_cells,)
-        Weight of each cell, above 0, and its residual.
+        Weight of each cell, above 0, and its residual: score minus prediction of the additive model.
     component : int array (n_agents,)
-        Number of the component (set of linked agents) to which each agent belongs; −1 for an agent without a cell.
+        Number of the component (set of linked agents) to which each agent belongs, from 0; −1 for an agent without a cell.
 
     Yields
     ------
     CellInfluence
         One result per component, for the largest group of its agents that stays linked if any single cell is removed. It has the
-        positions of these agents, int array (n_linked,), and two float arrays (n_linked, n_items): the influence of each item on
-        their abilities, and its share in their weights. A component without such a group is skipped.
+        positions `agents` of these agents, int array (n_linked,), and two float arrays (n_linked, n_items): the `influence` of
+        each item on their abilities, and its `share` in their weights. A component without such a group is skipped.
     """
     for group in _iter_linked_groups(cells, weight, residual, component=component):
         chunks = list(group.iter_chunks())

@@ -108,7 +108,8 @@ def cells_from_arrays(
     Parameters
     ----------
     agent, item : int array_like (n_cells,)
-        Positions of agents and items; int32 and int64 are not copied. A cell (an agent on an item) may occur repeatedly.
+        Positions of agents and items, of an integer type; int32 and int64 are not copied. A cell (an agent on an item) may occur
+        repeatedly.
     score : float array_like (n_cells,)
         Finite scores; float32 and float64 are not copied.
     n_agents, n_items : int
@@ -119,16 +120,15 @@ def cells_from_arrays(
     Returns
     -------
     Cells
-        The cells, for `solve_cells`.
+        The columns of the cells of positive weight in the given order, for `solve_cells`.
 
     Raises
     ------
     StatisticsError
-        [array-index]: if Series have different indexes;
-        [cells-length]: if columns are not one-dimensional arrays of one length; [cells-id]: if a position is not an
-        integer or out of range; [scores-numeric]: if scores are not numbers; [scores-infinite]: if one is infinite or NaN;
-        [scores-empty]: if there is no cell of positive weight; [weights-numeric]: if weights are not numbers; [weights-negative]:
-        if one is negative, infinite or NaN.
+        [array-index]: if Series have different indexes; [cells-length]: if columns are not one-dimensional arrays of one length;
+        [cells-id]: if positions are not of an integer type (for example, floats) or out of range; [scores-numeric]: if scores are
+        not numbers; [scores-infinite]: if one is infinite or NaN; [scores-empty]: if there is no cell of positive weight;
+        [weights-numeric]: if weights are not numbers; [weights-negative]: if one is negative, infinite or NaN.
     """
     check_indexes([agent, item, score, weight])
     agents, items = np.asarray(agent), np.asarray(item)

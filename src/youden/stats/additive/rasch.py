@@ -198,10 +198,12 @@ class _Cells:
         value : float array (n_cells,), finite values on the scale of the link, in the order of the cells of this object
         weight : float array (n_cells,), weights of the cells, at least 0; None for 1
 
-        Returns the abilities and difficulties on the scale of the link. `status` states whether the fit converged.
+        Returns the abilities (n_agents,) and difficulties (n_items,) on the scale of the link, NaN without a cell. `status` is
+        "ok", "disconnected" or "not_converged".
 
-        Raises StatisticsError [scores-infinite] if a value is infinite, [weights-scale] if the ridge outweighs all cells of an
-        agent or item, and [additive-singular] if the system is singular.
+        Raises StatisticsError [scores-infinite] if a value is infinite or NaN, [scores-empty] if no cell has a positive weight,
+        [weights-negative] if a weight is negative, infinite or NaN, [weights-scale] if the ridge outweighs all cells of an agent
+        or item, [ridge] if the ridge is not positive, and [additive-singular] if the system is singular.
         """
         n_agents, n_items = self.shape
         return solve_additive(

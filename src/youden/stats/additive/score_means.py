@@ -469,21 +469,24 @@ def find_smallest_removal(score: Floats, means: ScoreMeans) -> Removal | None:
 
 
 def count_items_to_separate(difference: float, std_error: float, n_items: int, *, power: float = 0.8) -> int | None:
-    """Compute how many more items would make a difference significant at the 95% level.
+    """Compute how many more items would make a difference significant in a two-sided test at the 95% level.
+
+    The standard error is assumed to fall with the square root of the number of items.
 
     Parameters
     ----------
     difference, std_error : float
-        Difference of two mean scores on `n_items` items, and its standard error.
+        Difference of two mean scores on `n_items` items, of any sign, and its standard error, at least 0.
     n_items : int
-        Number of items.
-    power : float, default 0.8
+        Number of items so far.
+    power : float in (0, 1), default 0.8
         Probability of a significant difference, if the true difference equals the estimate.
 
     Returns
     -------
     int or None
-        Number of additional items, at least 0; None if the difference is 0, or if the difference or its standard error is NaN.
+        Number of items to add to the `n_items`, rounded up, at least 0. None if the difference is 0, if the difference or its
+        standard error is NaN, or if the standard error is negative.
 
     Examples
     --------
@@ -505,10 +508,10 @@ def split_half_reliability(
     Parameters
     ----------
     score : float array (n_agents, n_items)
-        Scores, NaN for missing cells.
+        Scores on any scale, NaN for missing cells. Agents are language models.
     difficulty : float array (n_items,)
-        Difficulties of the items. They are added to the scores, so that a model has no advantage if its missing cells are on
-        difficult items.
+        Difficulties of the items in the unit of the scores. They are added to the scores, so that a model has no advantage if its
+        missing cells are on difficult items.
     rng : numpy.random.Generator
         Source of the random splits.
     n_splits : int, default 100
@@ -517,8 +520,8 @@ def split_half_reliability(
     Returns
     -------
     float
-        2r/(1 + r), with r the mean correlation over the splits; 0 if −1 < r < 0. NaN if r is −1, or if no split has 3
-        models with different means.
+        2r/(1 + r) in [0, 1], with r the mean over the splits of the Pearson correlation between the models' means in both halves;
+        0 if −1 < r < 0. NaN if r is −1, or if no split has 3 models with scores in both halves and means that differ.
 
     References
     ----------

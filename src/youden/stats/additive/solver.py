@@ -94,7 +94,7 @@ def solve_additive(
     Parameters
     ----------
     agent, item : int array_like (n_cells,)
-        Position of the agent and of the item of each cell. A repeated cell counts twice.
+        Position of the agent and of the item of each cell, of an integer type. A repeated cell counts twice.
     score : float array_like (n_cells,)
         Finite scores; in [−1, 1] unless `constraint` is "none".
     n_agents, n_items : int
@@ -102,7 +102,7 @@ def solve_additive(
     weight : float array_like (n_cells,), optional
         Weights, at least 0; a cell of weight 0 is unobserved. Default: 1.
     ridge : float, default 1e-6
-        Positive ridge penalty.
+        Positive, finite ridge penalty.
     constraint : {"censored", "clip", "box", "none"}, default "censored"
         "none": scores of any scale. "clip": plain least squares, with predictions to be clipped by the caller.
         "censored": a score of ±1 contributes only if the prediction falls short of it. "box": |θ_i − b_j| ≤ 1 for
@@ -111,17 +111,18 @@ def solve_additive(
     Returns
     -------
     Solution
-        Abilities and difficulties, NaN for agents and items without a cell, and diagnostics. If the fit does not converge, or if
-        the cells do not connect all agents, no error is raised: check `status` and `message`.
+        `ability` (n_agents,) and `difficulty` (n_items,) in the unit of scores, NaN for agents and items without a cell, and
+        diagnostics. If the fit does not converge, or if the cells do not connect all agents, no error is raised: check `status`,
+        which is "ok", "not_converged" or "disconnected", and `message`.
 
     Raises
     ------
     StatisticsError
         [ridge], [constraint]: if a parameter is out of range; [scores-range], [scores-infinite], [scores-numeric],
         [scores-empty]: if scores cannot be fitted; [weights-scale]: if the ridge outweighs all cells of an agent or
-        item, or the weights overflow; [weights-negative], [weights-numeric]: if a weight is invalid; [cells-length],
-        [cells-id]: if columns do not fit each other or a position is out of range; [additive-singular]: if the system
-        is singular; [box-too-large]: if the box needs too much memory.
+        item, or the weights overflow; [weights-negative], [weights-numeric]: if a weight is invalid; [array-index],
+        [cells-length], [cells-id]: if columns do not fit each other or a position is out of range; [additive-singular]: if the
+        system is singular; [box-too-large]: if the box needs too much memory.
 
     Notes
     -----
@@ -140,17 +141,18 @@ def solve_cells(cells: Cells, *, ridge: float = 1e-6, constraint: Constraint = "
     cells : Cells
         Observed cells, made by `cells_from_arrays` or `cells_from_matrix`.
     ridge : float, default 1e-6
-        Positive ridge penalty.
+        Positive, finite ridge penalty.
     constraint : {"censored", "clip", "box", "none"}, default "censored"
         "none": scores of any scale. "clip": plain least squares, with predictions to be clipped by the caller.
         "censored": a score of ±1 contributes only if the prediction falls short of it. "box": |θ_i − b_j| ≤ 1 for
-        observed agents and items.
+        observed agents and items. All but "none" need scores in [−1, 1].
 
     Returns
     -------
     Solution
-        Abilities and difficulties, NaN for agents and items without a cell, and diagnostics. If the fit does not converge, or if
-        the cells do not connect all agents, no error is raised: check `status` and `message`.
+        `ability` (n_agents,) and `difficulty` (n_items,) in the unit of scores, NaN for agents and items without a cell, and
+        diagnostics. If the fit does not converge, or if the cells do not connect all agents, no error is raised: check `status`,
+        which is "ok", "not_converged" or "disconnected", and `message`.
 
     Raises
     ------

@@ -80,9 +80,11 @@ def fit_additive_trials(chunks: ChunkSource, *, n_agents: int, n_items: int) -> 
     Returns
     -------
     TrialFit or None
-        Abilities with mean 0 (NaN for an agent without a trial), and their covariance for the population that the items are a
-        sample of. For inference about exactly these items, multiply the variances by `fpc`. None if fewer than 3 agents have
-        trials, if fewer than 2 agents have trials on 2 items, or if the trials do not link all agents.
+        `ability` with mean 0 in units of answers (NaN for an agent without a trial), the `weight` of each agent's trials, the
+        expected answer `item_mean` of the average agent on each item, and the `covariance` of the abilities for the population
+        that the items are a sample of. For inference about exactly these items, multiply the variances by `fpc`, from 0 to 1.
+        None if fewer than 3 agents have trials, if fewer than 2 agents have trials on 2 items, or if the trials do not link all
+        agents.
 
     Notes
     -----

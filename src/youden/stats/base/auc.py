@@ -60,22 +60,22 @@ def auc_measurement_interval(
     ----------
     ability : float array (n_agents,)
         Abilities, without NaN.
-    positive : bool array (n_agents,)
-        Whether an agent is in the positive group.
+    positive : bool or 0/1 array (n_agents,)
+        Whether an agent is in the positive group, which is expected to have the higher abilities.
     low, high : float array (n_agents,)
         Confidence bounds of the abilities at `level`.
     level : float, default 0.95
-        Confidence level of all intervals.
+        Confidence level, in (0, 1), of the given bounds and of the interval of the AUC.
     rng : numpy.random.Generator
         Source of the draws.
     n_draws : int, default 2000
-        Number of draws.
+        Number of draws, at least 1.
 
     Returns
     -------
     Metric
-        AUC, in which ties count ½, with its interval. If a bound of an ability is NaN, or if nearly all draws give the estimate
-        itself, the bounds of the interval are NaN, and `method` gives the reason.
+        `value` is the AUC in [0, 1], in which ties count ½; `low` and `high` are its bounds. If a bound of an ability is NaN, or
+        if nearly all draws give the estimate itself, the bounds of the AUC are NaN, and `method` gives the reason.
 
     Raises
     ------
@@ -125,15 +125,16 @@ def auc_sampling_interval(ability: Floats, positive: Bools, *, level: float = 0.
     ----------
     ability : float array (n_agents,)
         Abilities, without NaN.
-    positive : bool array (n_agents,)
-        Whether an agent is in the positive group.
+    positive : bool or 0/1 array (n_agents,)
+        Whether an agent is in the positive group, which is expected to have the higher abilities.
     level : float, default 0.95
-        Confidence level.
+        Confidence level, in (0, 1).
 
     Returns
     -------
     Metric
-        AUC, in which ties count ½, with its interval, which lies in [0, 1] and has a positive length also for AUC = 0 and 1.
+        `value` is the AUC, in which ties count ½; `low` and `high` are its bounds. The interval lies in [0, 1], and has a
+        positive length also for AUC = 0 and 1.
 
     Raises
     ------

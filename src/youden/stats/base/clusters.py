@@ -179,19 +179,22 @@ def covariance_over_clusters(
     share : float array (n_agents, n_clusters)
         Share p_ij of cluster j in the weight of agent i. Rows sum to 1, or to 0 for an agent without a trial.
     relative_variance : float array (n_agents,), optional
-        Expected ratios of the agents' variances, positive, such as 1 / number of trials. Default: all equal.
+        Expected ratios of the agents' variances, positive: for example, 1 / number of trials. Default: all equal.
     anchors : bool array (n_agents,), optional
-        Agents over which θ̄, the mean influence and the average variance are taken. Default: all.
+        Agents over which the mean ability θ̄, the mean influence and the average variance are taken; those in fewer than 2
+        clusters are left out. Default: all.
 
     Returns
     -------
     CentredCovariance
-        NaN for an agent in fewer than 2 clusters; all other variances are positive.
+        `covariance`, float array (n_agents, n_agents), of the differences θ_i − θ̄, and `df`, float array (n_agents,), degrees of
+        freedom of Student's t. Both are NaN for an agent in fewer than 2 clusters. All other variances are positive.
 
     Raises
     ------
     StatisticsError
-        [cluster-shape]: if `influence` and `share` differ in shape; [cluster-agents]: if fewer than 2 agents are in 2 clusters.
+        [cluster-shape]: if `influence` and `share` are not matrices of one shape; [cluster-agents]: if fewer than 2 of the
+        `anchors` are in 2 or more clusters.
 
     Notes
     -----
@@ -253,25 +256,27 @@ def covariance_of_chunks(
     ----------
     chunks : iterable of (influence, share)
         Float arrays (n_agents, n_clusters_of_chunk): influence of each cluster on each ability, and the cluster's share
-        in the weight of each agent.
+        in the weight of each agent. Each cluster is in one chunk. The iterable is read once.
     n_clusters : int array (n_agents,)
         Number of clusters with a trial of the agent, over all chunks.
     share_squares : float array (n_agents,)
         Sum of the agent's squared shares over all chunks.
     relative_variance : float array (n_agents,), optional
-        Expected ratios of the agents' variances, positive. Default: all equal.
+        Expected ratios of the agents' variances, positive: for example, 1 / number of trials. Default: all equal.
     anchors : bool array (n_agents,), optional
-        Agents over which θ̄, the mean influence and the average variance are taken. Default: all.
+        Agents over which the mean ability θ̄, the mean influence and the average variance are taken; those in fewer than 2
+        clusters are left out. Default: all.
 
     Returns
     -------
     CentredCovariance
-        NaN for an agent in fewer than 2 clusters.
+        `covariance`, float array (n_agents, n_agents), of the differences θ_i − θ̄, and `df`, float array (n_agents,), degrees of
+        freedom of Student's t. Both are NaN for an agent in fewer than 2 clusters.
 
     Raises
     ------
     StatisticsError
-        [cluster-agents]: if fewer than 2 agents are in 2 clusters.
+        [cluster-agents]: if fewer than 2 of the `anchors` are in 2 or more clusters.
     """
     is_estimated = n_clusters >= 2
     is_reference = is_estimated if anchors is None else is_estimated & anchors
@@ -371,16 +376,18 @@ def unseen_effect_square(effect: Floats, n: Floats | Positions, *, floor: float 
     Parameters
     ----------
     effect : float array (n_agents, n_clusters)
-        Effect d of each cluster on each agent, as if it were the agent's only cluster, on the scale of answers.
+        Effect d of each cluster on each agent if it were the agent's only cluster, on the scale of answers; 0 for a cluster
+        without a trial of the agent.
     n : array (n_agents,)
         Number of clusters of each agent, at least 1.
     floor : float, default 0
-        Smallest value of the factor 1 − 3r/n of the notes.
+        Smallest value of the factor 1 − 3r/n of the notes, from 0 to 1.
 
     Returns
     -------
     float array (n_agents,)
-        Squared effects, at least 0, in the squared unit of `effect`; 1 for an agent on which no cluster has an effect.
+        Squared effects, at least 0, in the squared unit of `effect`; 1 for an agent on which no cluster has an effect (root mean
+        square below 1e-5).
 
     Notes
     -----
@@ -427,7 +434,7 @@ def shrink_component(
     Parameters
     ----------
     product_sum, n_products : float array (n_agents,)
-        Sums and numbers of the products of two residuals that share the effect.
+        Sums and numbers of the products of two residuals that share the effect, without NaN.
     relative_variance : float array (n_agents,)
         Variance of the agent's residuals divided by the mean over all agents; NaN counts as 0.
     correction : float, default 0
@@ -436,9 +443,9 @@ def shrink_component(
     Returns
     -------
     float array (n_agents,)
-        Components, at least 0. Each is the mean of the agent's corrected products and of 100 added products. An added product is
-        the average component of all agents times the agent's relative variance. Without any product, the average is
-        `correction`, or 0 if that is negative.
+        Variances of the effect, at least 0. Each is the mean of the agent's corrected products and of 100 added products. An
+        added product is the average component of all agents times the agent's relative variance. Without any product, the average
+        is `correction`, or 0 if that is negative.
     """
     mean_product = float(product_sum.sum() / max(n_products.sum(), 1))
     average_component = max(0.0, mean_product + correction)

@@ -28,9 +28,9 @@ def check_score_matrix(
     Parameters
     ----------
     value : array_like (n_agents, n_items)
-        Scores; NaN is unobserved.
+        Scores; NaN is unobserved. Masked values become NaN.
     agent_ids, item_ids : sequence of str, optional
-        Ids for the error message. Without ids, the message shows the position of the invalid cell.
+        Ids for the error message, used if both are passed. Else the message shows the position of the invalid cell.
 
     Returns
     -------
@@ -40,8 +40,8 @@ def check_score_matrix(
     Raises
     ------
     StatisticsError
-        [scores-numeric], [scores-shape]: if `value` is not a matrix of numbers; [scores-infinite], [scores-range]: if a
-        score is outside [−1, 1].
+        [scores-numeric]: if a value is not a number; [scores-shape]: if `value` is not two-dimensional; [scores-infinite]: if the
+        first score outside [−1, 1] is infinite; [scores-range]: if it is finite.
     """
     scores = np.asarray(as_matrix(value), dtype=np.float64)
     is_invalid = np.abs(scores) > 1

@@ -121,15 +121,15 @@ def spearman(ability: Floats, reference: Floats, *, level: float = 0.95) -> Metr
     Parameters
     ----------
     ability, reference : float array (n_agents,)
-        Values to compare, without NaN.
+        Values to compare, without NaN: numbers or truth values. Only their ranks matter.
     level : float, default 0.95
-        Confidence level.
+        Confidence level, in (0, 1).
 
     Returns
     -------
     Metric
-        ρ with its interval, which treats the agents as a random sample. The bounds are NaN if ρ is ±1, or if there are
-        fewer than 5 agents.
+        ρ (`value`) with its interval (`low`, `high`), which treats the agents as a random sample. The bounds are NaN if ρ is ±1,
+        or if there are fewer than 5 agents.
 
     Raises
     ------
@@ -159,15 +159,15 @@ def kendall(ability: Floats, reference: Floats, *, level: float = 0.95) -> Metri
     Parameters
     ----------
     ability, reference : float array (n_agents,)
-        Values to compare, without NaN.
+        Values to compare, without NaN: numbers or truth values. Only their ranks matter.
     level : float, default 0.95
-        Confidence level.
+        Confidence level, in (0, 1).
 
     Returns
     -------
     Metric
-        τ-b with its interval, which treats the agents as a random sample. The bounds are NaN if τ is ±1, or if there are
-        fewer than 5 agents.
+        τ-b (`value`) with its interval (`low`, `high`), which treats the agents as a random sample. The bounds are NaN if τ is
+        ±1, or if there are fewer than 5 agents.
 
     Raises
     ------
@@ -199,17 +199,17 @@ def rmse(predicted: Floats, observed: Floats, *, level: float = 0.95) -> Metric:
     Parameters
     ----------
     predicted : float array (...)
-        Predictions.
+        Predictions. They may be NaN where `observed` is NaN.
     observed : float array (...)
         Observations of the same shape, NaN for unobserved cells.
     level : float, default 0.95
-        Confidence level.
+        Confidence level, in (0, 1).
 
     Returns
     -------
     Metric
-        RMSE with its interval, which treats cells as independent. Its bounds are NaN if all squared errors are equal,
-        as for a single cell.
+        RMSE (`value`) with its interval (`low`, `high`) in the unit of the predictions. The interval treats cells as independent.
+        Its bounds are NaN if all squared errors are equal, and for a single cell.
 
     Raises
     ------

@@ -38,9 +38,12 @@ def check_trials(*columns: Ids | Positions | Floats | Bools, answer: Floats) -> 
 def check_positions(positions: Ids | Positions, n_positions: int, *, noun: str) -> None:
     """Check that the positions of agents or items are whole numbers from 0 to `n_positions` − 1.
 
+    positions : array (n_trials,) of an integer type; if it is empty, its type is not checked
+    n_positions : number of agents or items
     noun : "agent" or "item", for the message
 
-    Raises StatisticsError [trial-position] otherwise.
+    Returns nothing. Raises StatisticsError [trial-position] if the type is not an integer type (for example, floats), or if a
+    position is negative or not below `n_positions`.
     """
     if not np.issubdtype(positions.dtype, np.integer) and len(positions):
         raise StatisticsError(
@@ -128,11 +131,11 @@ class PairChunk:
         Parameters
         ----------
         item, first, second : int array (n_trials,)
-            Item, first agent and second agent of each trial.
+            Positions of the item (below `n_items`), of the first agent and of the second agent of each trial.
         answer : float array (n_trials,)
             Answers, without NaN in the selected rows.
         n_items : int
-            Number of items.
+            Number of items of the chunk.
         block : int array (n_trials,), optional
             Integer label of the block of each trial. It becomes the effect group of the trial: all trials of a block share an
             additive effect. Default: the item.
@@ -142,13 +145,13 @@ class PairChunk:
         Returns
         -------
         PairChunk
-            The selected trials.
+            The selected trials in the order of `rows`, as columns. `rate`, the subtracted false-positive rate, is 0.
 
         Raises
         ------
         StatisticsError
             [trial-columns]: if the columns differ in length; [trial-answer]: if a selected answer is NaN; [trial-item]:
-            if an item is not below `n_items`.
+            if a selected item is negative or not below `n_items`.
         """
         selected_answer = answer[rows]
         n_selected = len(selected_answer)
@@ -271,12 +274,13 @@ def compute_residuals(first: Ids, second: Ids, group: Ids, answer: Floats, *, ab
     answer : float array (n_trials,)
         Answers, without NaN.
     ability : float array (n_agents,)
-        Abilities; NaN for an agent without an estimate, which counts as an agent of mean ability.
+        Abilities (mean answers); NaN for an agent without an estimate, which counts as an agent of mean ability.
 
     Returns
     -------
     float array (n_trials,)
-        Answers minus the effects of both agents, minus the mean of this difference in the group.
+        Answers minus the effects of both agents, minus the mean of this difference in the group. The residuals of each group sum
+        to 0.
 
     Notes
     -----

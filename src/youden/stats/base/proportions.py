@@ -49,14 +49,14 @@ def proportion(n_yes: float, n: float, *, level: float = 0.95) -> Proportion:
     Parameters
     ----------
     n_yes, n : float
-        Number of yes answers and of trials; not necessarily integers, such as an effective sample size.
+        Number of yes answers and of trials. They need not be integers: for example, `n` may be an effective sample size.
     level : float, default 0.95
-        Confidence level.
+        Confidence level, in (0, 1).
 
     Returns
     -------
     Proportion
-        n_yes/n with its interval; `value`, `low` and `high` are NaN if n is 0.
+        n_yes/n (`value`) with its interval (`low`, `high`) in [0, 1]. All three are NaN if n is 0.
 
     Raises
     ------
@@ -136,14 +136,14 @@ def paired_difference(n_first: int, n_second: int, n: int, *, level: float = 0.9
     n_first, n_second : int
         Number of pairs with a yes to the first question only, and to the second question only.
     n : int
-        Number of pairs.
+        Number of all pairs, including those with equal answers.
     level : float, default 0.95
-        Confidence level.
+        Confidence level, in (0, 1).
 
     Returns
     -------
     Metric
-        (n_first − n_second)/n with its interval within [−1, 1]; NaN without a pair.
+        (n_first − n_second)/n (`value`) with its interval (`low`, `high`) in [−1, 1]. All three are NaN without a pair.
 
     Raises
     ------

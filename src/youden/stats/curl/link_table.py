@@ -67,12 +67,13 @@ class SampledCurl:
         scores : sequence of four float arrays (n_pairs, n_per_pair)
             Scores of the cells (i, j), (k, j), (i, m) and (k, m), without NaN.
         link : callable, optional
-            Transformation of the scores. Default: none.
+            Transformation of the scores, from a float array to one of the same shape. Default: none.
 
         Returns
         -------
         SampledCurl
-            |Δ| = |(s_ij − s_kj) − (s_im − s_km)| of the rectangles, with s the transformed scores.
+            Its only attribute `curl`, float array (n_pairs, n_per_pair), is |Δ| = |(s_ij − s_kj) − (s_im − s_km)| of the
+            rectangles, with s the transformed scores.
         """
         ij, kj, im, km = map(link, scores)
         return cls(np.abs((ij - kj) - (im - km)))

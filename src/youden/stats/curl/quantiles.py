@@ -431,25 +431,27 @@ def median_differences(
         What to do with rectangles that contain an agent or item twice. Their Δ is 0. "keep", as in the paper, counts
         them, which biases medians towards 0.
     level : float, default 0.95
-        Confidence level.
+        Confidence level, in (0, 1).
     n_draws : int, default 500
         Number of bootstrap samples, at least 20.
     n_rectangles : int, default 20,000
-        Number of rectangles of each sample.
+        Number of rectangles of each sample, at least 1.
 
     Returns
     -------
     tuple of MedianDifference
-        One result per pair of links, in the order of `LINKS`. Differences are the median on the first link minus the median on
-        the second link. The result contains the difference of the exact medians on this matrix, and the mean of the bootstrap
-        differences with percentile bounds. Samples without a complete rectangle are left out.
+        One result per pair of the links "identity", "probit" and "logit": identity − probit, identity − logit and probit − logit.
+        Differences are the median on the link `first` minus the median on the link `second`, each in the unit of its link.
+        `exact` is the difference of the exact medians on this matrix; `mean`, `low` and `high` are the mean of the bootstrap
+        differences and their percentile bounds. Samples without a complete rectangle are left out.
 
     Raises
     ------
     StatisticsError
-        [coincident], [bootstrap-draws], [level]: if a parameter is out of range; [curl-no-rectangles]: if fewer than
-        half of the samples have a complete rectangle; [scores-numeric], [scores-shape], [scores-infinite],
-        [scores-range]: if the scores are not a matrix of numbers in [−1, 1].
+        [coincident], [bootstrap-draws], [level]: if a parameter is out of range; [curl-no-rectangles]: if the matrix has no
+        complete rectangle, or fewer than half of the samples have one; [curl-too-large]: if the exact medians need too much
+        memory; [scores-numeric], [scores-shape], [scores-infinite], [scores-range]: if the scores are not a matrix of numbers in
+        [−1, 1].
 
     Notes
     -----

@@ -124,6 +124,8 @@ def sample_rectangles(
 ) -> Corners:
     """Sample complete rectangles with replacement, all equally likely.
 
+    A rectangle consists of two agents and two items. It is complete if all four cells were observed.
+
     Parameters
     ----------
     observed : bool array (n_agents, n_items)
@@ -131,15 +133,15 @@ def sample_rectangles(
     rng : numpy.random.Generator
         Source of the sample.
     n_pairs : int, default 4096
-        Number of sampled pairs of rows. Rows are the shorter side of the matrix: agents or items.
+        Number of sampled pairs of rows. Rows are the shorter side of the matrix: agents or items; agents if both are equal.
     n_per_pair : int, default 32
-        Number of rectangles of each sampled pair.
+        Number of rectangles that are sampled for each sampled pair.
 
     Returns
     -------
     Corners
-        Positions of agents i and k and of items j and m of each rectangle, int64 arrays (n_pairs, n_per_pair), and the
-        number of all complete rectangles.
+        Positions of the agents `i` and `k` and of the items `j` and `m` of each rectangle, int64 arrays (n_pairs, n_per_pair),
+        and the number `n_all` of all complete rectangles.
 
     Raises
     ------

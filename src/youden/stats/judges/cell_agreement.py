@@ -151,7 +151,7 @@ class CellCorrelation(NamedTuple):
 
 
 def cell_correlation(a: Floats, b: Floats, *, level: float = 0.95) -> CellCorrelation:
-    """Compute the rank correlation of the cells of two matrices, such as the scores by two judges.
+    """Compute the rank correlation of the cells of two matrices, for example of the scores by two judges.
 
     The confidence intervals treat the items as a random sample.
 
@@ -160,14 +160,16 @@ def cell_correlation(a: Floats, b: Floats, *, level: float = 0.95) -> CellCorrel
     a, b : float array (n_agents, n_items)
         Values; NaN for a cell without a value. Cells with a value in both matrices are used.
     level : float, default 0.95
-        Confidence level.
+        Confidence level, in (0, 1).
 
     Returns
     -------
     CellCorrelation
-        Two correlations with intervals: `overall` is Spearman's ρ over all cells, and `within_items` the mean of the ρ of single
-        items. Items with fewer than 3 agents, or with constant values, are left out of this mean. A correlation without data is
-        NaN. Bounds are NaN for fewer than 3 items, for an overall ρ of ±1, and within items if all have the same ρ.
+        Two correlations, each with `value`, `low` and `high`: `overall` is Spearman's ρ over all cells, and `within_items` the
+        mean of the ρ of single items. Items with fewer than 3 agents, or with constant values, are left out of this mean. Also
+        the numbers `n_cells` of cells with both values and `n_items` of items in the mean. The overall ρ is NaN for fewer than 3
+        cells or constant values, and the mean without an item. Bounds are NaN for fewer than 3 items, for an overall ρ that is ±1
+        or not defined without some of the items, and within items if all have the same ρ.
 
     Raises
     ------

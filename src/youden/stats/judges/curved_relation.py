@@ -97,7 +97,7 @@ def curved_relation(
     Parameters
     ----------
     first, second : int array (n_trials,)
-        Agents of each paired trial.
+        Positions of the two agents of each paired trial.
     ability : float array (n_agents,)
         Additive effects a of the agents under the first judge, without NaN.
     deviation : float array (n_trials,)
@@ -110,8 +110,11 @@ def curved_relation(
     Returns
     -------
     CurvedRelation
-        Shift of each agent (deviation from the curve), with its standard error and p-value; NaN if the trials do not determine
-        the shift. Also the statistics that `label_shift` needs for groups of agents.
+        `shift` of each agent, its deviation from the curve in units of answers, with `std_error`, two-sided `p_value` and `df`
+        (degrees of freedom): float arrays (n_agents,), NaN if the trials do not determine the shift. Also
+        `unseen_effect_square` (n_agents,), and the statistics that `label_shift` needs for groups of agents: `score` (n_agents,),
+        `information` and `variance` (n_agents, n_agents), corrected for errors of the abilities, and `plain_score` and
+        `plain_information` without the correction.
 
     Notes
     -----

@@ -47,10 +47,15 @@ class ItemTotals:
         answer : float array (n_trials,)
             Answers in [0, 1], without NaN.
         *items : int arrays (n_trials,)
-            Items of the trials: one array for paired trials, two for independent trials. Their number must be the same in
-            every call, which is not checked.
+            Positions of the items of the trials: one array for paired trials, two for independent trials. Their number must be
+            the same in every call, which is not checked.
         weight : float array (n_trials,), optional
-            Weights of the trials. Default: 1.
+            Weights of the trials, at least 0. Default: 1.
+
+        Raises
+        ------
+        ValueError
+            If a position is negative, or not below the number of items.
         """
         weight = np.ones(len(answer)) if weight is None else weight
         n_items = len(self.item_weight)
@@ -158,16 +163,16 @@ def youdens_j(paired: ItemTotals, independent: ItemTotals, *, level: float = 0.9
     Parameters
     ----------
     paired : ItemTotals
-        Answers to paired trials, whose mean is the TPR.
+        Weighted sums of the answers to paired trials, by item; their mean is the TPR.
     independent : ItemTotals
-        Answers to independent trials, whose mean is the FPR.
+        Weighted sums of the answers to independent trials, by item; their mean is the FPR.
     level : float, default 0.95
-        Confidence level.
+        Confidence level, in (0, 1).
 
     Returns
     -------
     Metric
-        J with its interval; NaN if a trial type has no answer.
+        J in [−1, 1] (`value`) with its interval (`low`, `high`); all three are NaN if a trial type has no answer.
 
     Raises
     ------

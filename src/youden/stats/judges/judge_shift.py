@@ -150,7 +150,7 @@ class JudgeShift:
             Whether an agent belongs to the group, in the order of `agents`. At least one agent must belong to it, and at least
             one must not.
         level : float
-            Confidence level, such as 0.95.
+            Confidence level, in (0, 1); not checked.
 
         Returns
         -------

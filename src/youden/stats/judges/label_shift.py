@@ -58,7 +58,7 @@ def label_shift(
     level: float = 0.95,
     n_permutations: int = N_PERMUTATIONS,
 ) -> LabelShift:
-    """Estimate the difference between agents with and without a label, such as a model family, by a permutation test.
+    """Estimate the difference between agents with and without a label, for example a model family, by a permutation test.
 
     Parameters
     ----------
@@ -73,15 +73,17 @@ def label_shift(
     rng : numpy.random.Generator
         Source of random permutations; not used if all permutations are enumerated.
     level : float, default 0.95
-        Confidence level.
+        Confidence level, in (0, 1).
     n_permutations : int, default 9999
         Number of random permutations. If no more permutations than this exist, all of them are used instead.
 
     Returns
     -------
     LabelShift
-        c = f'score/f'Mf, for f the indicator of the label, with its interval and p-value. A bound is infinite if there
-        are too few permutations for the level. If f'Mf or f'Vf is 0, the bounds are infinite and the p-value is 1.
+        `shift` is c = f'score/f'Mf, for f the indicator of the label: agents with it minus the others. `low` and `high` are its
+        bounds, `p_value` is the two-sided p-value of no difference, and `n_permutations` the number of permutations used. A bound
+        is infinite if there are too few permutations for the level. If f'Mf or f'Vf is 0, the bounds are infinite, the p-value is
+        1, and the shift is f'score/f'Vf, or NaN if f'Vf is 0.
 
     Raises
     ------

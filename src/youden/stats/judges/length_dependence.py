@@ -30,7 +30,7 @@ def length_share(
     answer : float array (n_trials,)
         Answers in [0, 1], without NaN.
     first_length, second_length : int array (n_trials,)
-        Length of the first and of the second text, 0 or more, in one unit such as characters.
+        Length of the first and of the second text, 0 or more, in the same unit: for example, characters.
     paired : bool array (n_trials,)
         Whether a trial is paired; else it is independent.
 

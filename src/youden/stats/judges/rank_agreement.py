@@ -43,18 +43,19 @@ def estimate_rank_agreement(shift: JudgeShift, *, rng: np.random.Generator, n_dr
     Parameters
     ----------
     shift : JudgeShift
-        Effects of at least 3 agents under both judges, and the level of the interval.
+        Effects of at least 3 agents under judge A (`effect_a`) and judge B (`effect_b`, with its `covariance`), the reliability
+        of `effect_a` (`reliability_a`), and the `level` of the interval.
     rng : numpy.random.Generator
         Source of the draws.
     n_draws : int, default 4000
-        Number of draws.
+        Number of draws, at least 1.
 
     Returns
     -------
     RankAgreement
-        Median of ρ over the draws, the bounds of its credible interval at `shift.level`, and its attenuation ceiling. All
-        are NaN if all agents have the same effect under judge A. The bounds are also NaN if the lower one equals the
-        upper one.
+        `rho`, the median of ρ over the draws, the bounds `low` and `high` of its credible interval at `shift.level`, and its
+        attenuation `ceiling`. All are NaN if all agents have the same effect under judge A. The bounds are also NaN if the lower
+        one equals the upper one.
 
     Notes
     -----

@@ -286,7 +286,7 @@ class RegressionPosterior:
 
     grids: Sequence[_PosteriorGrid]
     ability: Floats
-    """Abilities of the agents that have one, float array (n_with_ability,)."""
+    """Abilities of the agents that have an ability and its standard error, float array (n_with_ability,)."""
 
     @property
     def p_zero_slope(self) -> float:
@@ -486,16 +486,18 @@ def fit_regressions(likelihood: LabelLikelihood, ability: Floats, std_error: Flo
     Parameters
     ----------
     likelihood : LabelLikelihood
-        Likelihood of the labels. At least one agent must have labels, which is not checked.
+        Likelihood of each agent's labels on a grid of logit quality, and the number of agents with labels. At least one agent
+        must have labels, which is not checked.
     ability, std_error : float array (n_agents,)
-        Abilities and their standard errors; NaN for an agent without an ability. The ability of an agent without a
-        standard error is not used.
+        Abilities and their standard errors; NaN for an agent without an ability. An agent without an ability or a standard error
+        counts as an agent of mean ability, with the SD of the abilities as its standard error.
 
     Returns
     -------
     RegressionPosterior
-        Posterior over regressions of logit quality. There are regressions without a slope, and regressions with a slope on the
-        ability, on an increasing convex function of the ability, or on an increasing concave function of the ability.
+        Posterior over four regressions of logit quality: without a slope, and with a slope on the ability, on an increasing
+        convex function of the ability, and on an increasing concave function of the ability. It predicts qualities (`predict`,
+        `mean_curve`), and describes the slope (`slope_quantile`, `p_zero_slope`, `r2`).
     """
     has_ability = np.isfinite(ability) & np.isfinite(std_error)
     finite_ability = ability[has_ability]

@@ -53,7 +53,7 @@ class QualityEstimates:
         Estimates and credible bounds at `level`; NaN for an agent without labels if no regression was fitted.
     label_weight : float array (n_agents,)
         Approximate weight in [0, 1] of an agent's own labels in its estimate: their effective number, divided by this number plus
-        the number of labels that the prediction is worth.
+        the number of labels that the prediction is worth. Without a regression, 1 for an agent with labels, and else 0.
     p_outlier : float array (n_agents,)
         Probability that an agent is off the regression; NaN without a regression.
     predicted : float array (n_agents,)
@@ -140,12 +140,12 @@ class QualityEstimates:
         Parameters
         ----------
         n : int
-            Number of labels.
+            Number of labels to allocate, 0 or more.
         left : int array (n_agents,)
-            Largest number of labels that each agent can still get, 0 or more.
+            Largest number of labels that each agent can still get, 0 or more. It is not changed.
         for_best : bool
-            Whether to maximize the expected gain in the quality of the selected agent. Otherwise the reduction of the
-            variances of all agents is maximized.
+            True: maximize the expected gain in the quality of the selected agent, the one of highest mean quality. False:
+            maximize the reduction of the variances of all agents.
 
         Returns
         -------
@@ -155,8 +155,9 @@ class QualityEstimates:
         Notes
         -----
         The gain of knowing an agent's quality q is the expected improvement E max(q − m, 0), with m the best estimate
-        among the other agents. For the best agent itself it is E max(m − q, 0). The value of an agent's next label is
-        this gain divided by the number of new labels that the agent then has.
+        among the other agents. For the best agent itself it is E max(m − q, 0). The value of an agent's next label is this gain
+        divided by the number of new labels that the agent then has. If `for_best` is False, the value is v²/(v + q(1 − q)), with
+        v the variance of the quality after the labels allocated so far.
 
         References
         ----------
@@ -195,7 +196,7 @@ def quality_from_labels(
     Parameters
     ----------
     agent, item : int array (n_labels,)
-        Agent and item of each labelled response.
+        Positions of the agent and of the item of each labelled response.
     value : float array (n_labels,)
         Labels in [0, 1], averaged over the labels of one response.
     ability, std_error : float array (n_agents,)
@@ -203,13 +204,15 @@ def quality_from_labels(
         is not used, because its precision is unknown. The quality of an agent without a usable ability is predicted from the
         qualities of all agents.
     level : float, default 0.95
-        Level of the credible intervals.
+        Level of the credible intervals, in (0, 1).
 
     Returns
     -------
     QualityEstimates
-        Quality of all agents in [0, 1] with credible intervals. If fewer than 5 agents have labels, these are the label
-        means with Wilson intervals, and NaN for an agent without labels.
+        `quality` of all agents in [0, 1], the mean label that an agent would have, with credible intervals (`low`, `high`); the
+        `label_weight` of an agent's own labels, the `predicted` quality without them, and the probability `p_outlier` that the
+        agent does not fit the `regression` of quality on ability. If fewer than 5 agents have labels, no regression is fitted:
+        the estimates are the label means with Wilson intervals, and NaN for an agent without labels.
 
     Raises
     ------

@@ -33,7 +33,7 @@ class LabelResiduals:
     value : float array (n_labels,)
         Label minus the quality of its agent.
     sd : float array (n_labels,)
-        SD of a label of 0 or 1 with this quality.
+        SD of a label of 0 or 1 with this quality, at least 0.01.
     item_index : int array (n_labels,)
         Position of the item among the labelled items.
     """
@@ -49,16 +49,18 @@ class LabelResiduals:
         Parameters
         ----------
         agent, item : int array (n_labels,)
-            Agent and item of each label.
+            Positions of the agent and of the item of each label.
         value : float array (n_labels,)
-            Labels in [0, 1].
+            Labels in [0, 1], without NaN.
         quality : float array (n_agents,)
             Quality of each agent in [0, 1], without NaN for an agent with a label.
 
         Returns
         -------
         LabelResiduals
-            Residuals in the order of the labels, which still contain the effects of the items.
+            Arrays (n_labels,) in the order of the labels: residuals `value`, which still contain the effects of the items; `sd`
+            of a label of 0 or 1 with the agent's quality, at least 0.01; and `item_index`, the position of the item among the
+            labelled items.
         """
         sd = np.maximum(np.sqrt(quality * (1 - quality)), _MIN_SD)
         return cls(value - quality[agent], sd[agent], np.unique(item, return_inverse=True)[1])
@@ -129,7 +131,7 @@ class LabelResiduals:
         """Estimate the variance that labels on the same item add to the mean of all labels, because they are correlated.
 
         If the labelled items happen to be easy, the labels of all agents are too high. This error has the variance
-        v·q·(1 − q) for an agent of quality q, with the same factor v for all agents.
+        v·q·(1 − q) for an agent of quality q, with the same factor v for all agents. At least one item must have two labels.
 
         Parameters
         ----------
@@ -149,6 +151,8 @@ class LabelResiduals:
 
         - The estimate from pairs of labels, with the effective number of items, N²/Σ_j n_j², as the weight.
         - A usual value of 0.25, or half of `relative_variance` if this is smaller, with the weight 20.
+
+        The sum of the weights is reduced by 1, because qualities were estimated from the same labels.
         """
         usual_covariance = min(_USUAL_COVARIANCE, _MAX_SHARE * relative_variance)
         estimated_covariance = self._sum_products(self.value) / self._sum_products(self.sd)

@@ -54,17 +54,18 @@ class AgentRates(ReadOnly):
     Attributes
     ----------
     rate : float array (n_agents,)
-        Estimated rates, which are subtracted from abilities; 0 without an independent trial of any agent.
+        Estimated rates in [0, 1], which are subtracted from mean answers to get abilities; 0 if no agent has an independent
+        trial.
     covariance : float array (n_agents, n_agents)
         Covariance of the errors of `rate`, without the error that all rates share, which cancels between agents.
     squared_error_variance : float array (n_agents,)
         Variance of the squared errors, from which degrees of freedom are computed.
     low, high : float array (n_agents,)
-        Bounds of a 95% interval of each rate.
+        Bounds of a 95% interval of each rate; NaN if no agent has an independent trial.
     n_trials : float array (n_agents,)
-        Number of independent trials of each agent.
+        Number of independent trials that count for each agent.
     pooled : float
-        Mean answer to all independent trials.
+        Mean answer to all independent trials that training scores may use; 0 without one.
     """
 
     rate: Floats
@@ -179,7 +180,7 @@ class AgentRates(ReadOnly):
         Returns
         -------
         variance, df : float
-            Variance, and degrees of freedom of at least 1. Without uncertainty of the rates, the variance is 0 and `df`
+            Variance, and degrees of freedom of at least 1. Without uncertainty of the difference, the variance is 0 and `df`
             is infinite.
 
         Notes
@@ -197,7 +198,9 @@ class AgentRates(ReadOnly):
 
 
 class IndependentTotals:
-    """Sums of the answers to independent trials, except probes, which serve only to detect high false-positive rates.
+    """Sums of the answers to independent trials.
+
+    Callers leave out probes, which serve only to detect high false-positive rates.
 
     Parameters
     ----------
@@ -238,11 +241,11 @@ class IndependentTotals:
         Parameters
         ----------
         first, second : int array (n_trials,)
-            Agents of each trial.
+            Positions of the two agents of each trial.
         answer : float array (n_trials,)
             Answers in [0, 1], without NaN.
         item, other_item : int array (n_trials,)
-            Items of the first and of the second agent's text.
+            Positions of the items of the first and of the second agent's text.
         is_training : bool array (n_trials,), optional
             Whether training scores may use a trial; other trials change only `n_trials` and `answer_sum`. Default: all.
         counts_for : pair of bool arrays (n_trials,), optional
@@ -359,23 +362,24 @@ class IndependentTotals:
         Parameters
         ----------
         items_vary : bool, default True
-            Whether inference is for items like these. The correlation of the answers to an agent's text on one item is
-            then part of the uncertainty.
+            True: inference for items like these, so that the correlation of the answers to an agent's text on one item increases
+            the uncertainty. False: inference for exactly these items.
 
         Returns
         -------
         AgentRates
-            Rate of each agent, shrunk towards the mean rate, with a 95% interval and the covariance of the errors. If there is no
-            training trial (a trial that training scores may use), all rates are 0 and all bounds NaN.
+            Rate of each agent, shrunk towards the mean rate, with a 95% interval and the covariance of the errors. With trials of
+            at most 2 agents, all rates are equal, and their covariance is 0. If there is no training trial (a trial that training
+            scores may use), all rates are 0 and all bounds NaN.
 
         Notes
         -----
-        With μ the mean rate, c the dispersion of an answer (1 − μ for yes and no) and d the design effect, the sum of
-        the answers to agent i's n_i trials is cd times a Poisson variable of mean n_i·f_i/(cd). The rates f_i have the
-        distribution .97·Gamma(mean μ, SD κμ) + .03·Gamma(mean 4μ, SD 4μ). κ has a half-t prior with 4 degrees of
-        freedom and the scale ½, and is integrated out on a grid, with a REML term. For the estimate, the prior has a
-        mass of .8 at κ = 0; for the covariance, it has none. d is Σ_c (Σ_t e_t)²/Σe², at least 1, over the trials t of
-        each cell c (an agent on an item) with the residuals e.
+        With μ the mean rate, c the dispersion of an answer (1 − μ for yes and no, times (K − 2)/(K − 1) for K > 2
+        agents) and d the design effect, the sum of the answers to agent i's n_i trials is cd times a Poisson variable of mean
+        n_i·f_i/(cd). The rates f_i have the distribution .97·Gamma(mean μ, SD κμ) + .03·Gamma(mean 4μ, SD 4μ). κ has a half-t
+        prior with 4 degrees of freedom and the scale ½, and is integrated out on a grid, with a REML term. For the estimate, the
+        prior has a mass of .8 at κ = 0; for the covariance, it has none. d is Σ_c (Σ_t e_t)²/Σe², at least 1, over the trials t
+        of each cell c (an agent on an item) with the residuals e.
 
         References
         ----------
@@ -419,21 +423,23 @@ class IndependentTotals:
         Parameters
         ----------
         anchors : IndependentTotals
-            Sums of the trials that compare the anchors, which are the first agents, with each other.
+            Sums of the trials that compare the anchors, which are the first agents of these totals, with each other.
         rates : AgentRates
-            Rates of the anchors.
+            Rates of the anchors, arrays (n_anchors,).
         agents : int array (n,)
             Positions of the agents whose rates are estimated; an anchor among them gets a new rate. Each rate is
             estimated alone, so that no agent changes the rate of another one.
         items_vary : bool, default True
-            Whether inference is for items like these, so that answers to one text may correlate.
+            True: inference for items like these, so that the correlation of the answers to an agent's text on one item increases
+            the uncertainty. False: inference for exactly these items.
 
         Returns
         -------
         AgentRates
-            Rates of all agents of these totals. Anchors that are not in `agents` keep their rates, and all other agents
-            get 0. An agent in `agents` without a trial gets the mean of the fitted distribution. If the anchors have no training
-            trial, all rates are 0 and all bounds NaN.
+            Rates of all agents of these totals. Anchors that are not in `agents` keep their rates, and all other agents that are
+            not in `agents` get 0. An agent in `agents` without a trial gets the mean of the fitted distribution. The errors of
+            the rates of `agents` are independent of all others. If the anchors have no training trial (a trial that training
+            scores may use), all rates are 0 and all bounds NaN.
         """
         n_agents, n_anchors = len(self.n_by_agent), len(anchors.n_by_agent)
         if not anchors.n_training:
@@ -498,7 +504,7 @@ def expected_rate_variance(n_trials: float, *, rate: float, n_agents: int) -> fl
     rate : float in (0, 1)
         False-positive rate of all agents.
     n_agents : int
-        Number of agents.
+        Number of agents; for fewer than 3, the result is 0.
 
     Returns
     -------

@@ -549,20 +549,22 @@ def compute_linked_influence(
     Parameters
     ----------
     chunks : callable
-        Function that iterates over the anchor trials in chunks, each time it is called.
+        Function without parameters that returns an iterator over the anchor trials in chunks (`LinkingChunk`), each time it is
+        called.
     linked : LinkedEffects
-        Effects that were estimated from the same trials.
+        Effects of all agents that were estimated from the same trials, with `n_trials` and `partner_share` of each agent.
     scale : AnchorScale
-        Scale of the anchors.
+        Scale of the anchors, which are the first of all agents: their mean ability and the effects of anchors and items.
     anchors : callable
-        Function of a slice of items that returns their influence U_kj on the anchors, float array (n_anchors, n_items).
+        Function of a slice of items that returns their influence U_kj on the abilities of the anchors, float array (n_anchors,
+        n_chunk_items).
 
     Returns
     -------
     callable
         Function that, each time it is called, iterates over tuples (items, influence, share): a slice of items, and float
-        arrays (n_agents, n_chunk_items) of their influence on each ability and of their share in each agent's anchor
-        trials. `n_agents` is the number of all agents; both arrays are 0 for agents without anchor trials.
+        arrays (n_agents, n_chunk_items) of their influence on each ability, in units of answers, and of their share in each
+        agent's anchor trials. `n_agents` is the number of all agents; both arrays are 0 for agents without anchor trials.
 
     Notes
     -----
@@ -678,15 +680,16 @@ def estimate_block_drift(chunks: ChunkSource, *, scale: AnchorScale) -> Drift | 
     Parameters
     ----------
     chunks : callable
-        Function that iterates over the new answers in chunks, each time it is called. Trials without a block form one
-        block per item.
+        Function without parameters that returns an iterator over the new answers in chunks (`PairChunk`). Trials without a block
+        form one block per item.
     scale : AnchorScale
         Scale that was fitted to the earlier answers.
 
     Returns
     -------
     Drift or None
-        Changes of the anchors' effects and drift of the judge; None without a trial.
+        `change` of each anchor's effect with its `variance`, float arrays (n_anchors,), NaN for an anchor without a trial;
+        `judge_drift`, the change of all answers together, with its variance, NaN for fewer than 2 blocks. None without a trial.
 
     Notes
     -----
@@ -738,7 +741,7 @@ def estimate_partner_drift(chunks: LinkingChunkSource, *, effect: Floats, scale:
     Parameters
     ----------
     chunks : callable
-        Function that iterates over the new anchor trials in chunks, each time it is called.
+        Function without parameters that returns an iterator over the new anchor trials in chunks (`LinkingChunk`).
     effect : float array (n_agents,)
         Effects of all agents on the scale, estimated from the same trials; the anchors come first.
     scale : AnchorScale
@@ -747,8 +750,9 @@ def estimate_partner_drift(chunks: LinkingChunkSource, *, effect: Floats, scale:
     Returns
     -------
     Drift or None
-        Change of each anchor's effect with its variance, float (n_anchors,), NaN for an anchor without a trial. `judge_drift` is
-        NaN, because a change of all answers cannot be separated from the effects of the added agents. None without a trial.
+        `change` of each anchor's effect with its `variance`, float arrays (n_anchors,) in units of answers, NaN for an anchor
+        without a trial. `judge_drift` is NaN, because a change of all answers cannot be separated from the effects of the added
+        agents. None without a trial.
 
     Raises
     ------
@@ -758,9 +762,9 @@ def estimate_partner_drift(chunks: LinkingChunkSource, *, effect: Floats, scale:
     Notes
     -----
     The residual of an answer y of agent i and anchor k on item j is e = y − centre − effect_i − effect_k −
-    item_effect_j. The change of anchor k is the mean of e over its trials minus the mean over all trials. Its variance is the
-    variance of this difference, plus the variance of effect_k, plus pair_variance·Σ_i s_i², with s_i the share of agent i in the
-    trials of anchor k.
+    item_effect_j. The change of anchor k is the mean of e over its n_k trials minus the mean over all trials. Its variance is
+    σ²/n_k, with σ² the variance of e over all trials, plus the variance of effect_k, plus pair_variance·Σ_i s_i², with s_i the
+    share of agent i in the trials of anchor k.
     """
     n_anchors, n_agents = len(scale.effect), len(effect)
     sums, n_trials = _ResidualSums(n_anchors), np.zeros((n_anchors, n_agents))
@@ -804,7 +808,7 @@ class _ResidualSums:
         The variance is the residual variance, pooled over all agents, divided by the agent's number of residuals.
 
         df_share : degrees of freedom of all residuals, divided by their number
-        centred : whether the mean over all agents is subtracted from the residuals
+        centred : whether the mean of all residuals is subtracted from the residuals
 
         Returns means and variances, float arrays (n_agents,), NaN for an agent without a residual.
         """

@@ -84,13 +84,13 @@ def select_best(
     Parameters
     ----------
     ability : float array (n_agents,)
-        Abilities.
+        Abilities, without NaN.
     covariance : CentredCovariance
         Covariance of the same abilities.
     differences : Differences
-        Differences of the same abilities; they carry the confidence level.
+        Pairwise differences of the same abilities; they carry the confidence level.
     top : int, default 1
-        Number of agents to select, at most `n_agents`. Of equal abilities, those of lower position are selected.
+        Number of agents to select, from 1 to `n_agents`. Of equal abilities, those of lower position are selected.
     alpha_fraction : float in (0, 1], default 1
         Fraction of alpha = 1 − level that this interim analysis spends.
     upper_bounds : float array (n_agents, n_agents), optional
@@ -100,8 +100,10 @@ def select_best(
     Returns
     -------
     Choice or None
-        The selected agents, with their regret bound, other candidates and probabilities of being best. None if an
-        ability is NaN, if there are fewer than 2 agents, or if two agents cannot be compared.
+        Positions of the selected `agents`, the best first; their `regret_bound` in the unit of abilities; positions of other
+        `candidates`; the interval `ability_low`, `ability_high` of the first agent; the upper bounds `ahead` (n_agents, top);
+        posterior probabilities `p_best` (n_agents,) of being best; and `expected_regret`. None if an ability is NaN, if there are
+        fewer than 2 agents, or if two agents cannot be compared.
 
     Notes
     -----
@@ -205,15 +207,15 @@ def simultaneous_upper_bounds(differences: Differences, *, top: int, alpha_fract
     differences : Differences
         Differences of all abilities, which can be compared pairwise.
     top : int
-        Number of agents that are selected.
+        Number of agents that are selected, at least 1.
     alpha_fraction : float in (0, 1]
         Fraction of alpha = 1 − level that is spent.
 
     Returns
     -------
     float array (n_agents, n_agents)
-        Bound for each agent k (row) and i (column); 0 on the diagonal. If k is ruled out as one of the `top` best, all
-        other entries of its row are −∞.
+        Bound on θ_k − θ_i for each agent k (row) and i (column), in the unit of abilities; 0 on the diagonal. If k is ruled out
+        as one of the `top` best, all other entries of its row are −∞.
 
     Notes
     -----
@@ -295,18 +297,19 @@ def next_allocation(
     upper_bounds : float array (n_agents, n_agents)
         Minimum over all interim analyses of the simultaneous upper bounds on θ_k − θ_i for agents k (row) and i (column).
     top : int
-        Number of agents that are selected.
+        Number of agents that are selected, from 1 to `n_agents`: those of highest ability.
     alpha_fraction : float in (0, 1]
         Fraction of alpha that the last interim analysis may spend.
     max_regret : float
-        Regret bound to reach, above 0.
+        Regret bound to reach, above 0, in the unit of abilities.
 
     Returns
     -------
     is_active : bool array (n_agents,)
         Agents that need more trials; none if the maximum regret is reached.
     increase : float
-        Number of trials to add for each active agent, as a fraction of its trials so far, from 0.5 to 1.
+        Number of trials to add for each active agent, as a fraction of its trials so far, from 0.5 to 1; 0.5 if no agent is
+        active.
     is_enough : bool
         Whether this increase is expected to reach the maximum regret.
 

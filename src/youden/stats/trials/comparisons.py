@@ -26,7 +26,7 @@ def agent_components(agent: Ids | Positions, item: Ids | Positions, *, n_agents:
     Parameters
     ----------
     agent, item : int array (n_cells,)
-        Position of the agent and of the item of each cell.
+        Position of the agent and of the item of each cell, in any order.
     n_agents, n_items : int
         Numbers of agents and of items.
 
@@ -326,14 +326,14 @@ def pairwise_differences(ability: Floats, covariance: CentredCovariance, *, leve
     covariance : CentredCovariance
         Covariance of the same abilities.
     level : float, default 0.95
-        Confidence level of each interval.
+        Confidence level of each interval, in (0, 1). The intervals are not corrected for the number of pairs.
 
     Returns
     -------
     Differences
-        Differences, row minus column, with their standard errors and half-widths, and whether the agent of the row is
-        significantly better. On the diagonal and for pairs that cannot be compared, numbers are NaN and `significantly_better` is
-        False.
+        Arrays (n_agents, n_agents), row minus column: the differences `value`, their `std_error`, degrees of freedom `df` and
+        `half_width`, and `significantly_better`, whether the interval lies above 0. On the diagonal and for pairs that cannot be
+        compared, `value`, `std_error` and `half_width` are NaN and `significantly_better` is False.
 
     Raises
     ------

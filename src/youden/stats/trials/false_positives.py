@@ -52,12 +52,12 @@ class YesCounts:
     def add(self, first: Ids, second: Ids, yes: Bools) -> None:
         """Count independent trials, which compare responses to different items, and their yes answers by pair of agents.
 
-        The counts are changed in place.
+        The counts of the class, `n` and `n_yes`, are changed in place. A pair counts above their diagonal, in either order.
 
         Parameters
         ----------
         first, second : int array (n_trials,)
-            Agents of each trial.
+            Positions of the two different agents of each trial.
         yes : bool array (n_trials,)
             Whether the answer is yes.
         """

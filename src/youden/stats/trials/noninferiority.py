@@ -79,7 +79,7 @@ class ConservativeDifference(NamedTuple):
         Parameters
         ----------
         rates : AgentRates
-            False-positive rates of the agents.
+            Estimated false-positive rates of the agents, with the covariance of their errors.
         new, old : int
             Positions of the two agents.
         improve : bool, default True
@@ -89,8 +89,9 @@ class ConservativeDifference(NamedTuple):
         Returns
         -------
         ConservativeDifference
-            Difference of the abilities, with the variance of the difference of the rates and its degrees of freedom. Other
-            fields are unchanged.
+            Copy with the difference of the abilities (`value`), the variance of the difference of the rates (`rate_variance`),
+            its degrees of freedom (`rate_df`) and `rates_improve`. Other fields are unchanged. Rates that were subtracted before
+            are not added back.
         """
         variance, df = rates.difference_variance(new, old)
         rate_difference = float(rates.rate[new] - rates.rate[old])
@@ -127,17 +128,18 @@ class ConservativeDifference(NamedTuple):
         Parameters
         ----------
         n_items : int
-            Number of items after these calls.
+            Number of items in all after these calls.
         item_factor : float
             Factor for the part of the variance that only more items reduce: from 0 to 1 for a larger plan.
         trial_factor : float
-            Factor for the residual variance, which more trials on the same items reduce. If `rates_improve`, it also applies to
-            the variance of the false-positive rates.
+            Factor for the residual variance, which more trials on the same items reduce: from 0 to 1 for a larger plan. If
+            `rates_improve`, it also applies to the variance of the false-positive rates.
 
         Returns
         -------
         ConservativeDifference
-            The forecast. `min_items` and the degrees of freedom of the rates are unchanged.
+            The forecast, a copy. `n_effective_items` and `max_df` grow in proportion to `n_items`. `value`, `min_items`,
+            `shared_items`, `unseen_effect_square` and the degrees of freedom of the rates are unchanged.
         """
         residual_variance = trial_factor * self.residual_variance
         rate_factor = trial_factor if self.rates_improve else 1.0
@@ -216,15 +218,17 @@ def estimate_difference(influence: InfluenceTable, new: int, old: int) -> Conser
     Parameters
     ----------
     influence : InfluenceTable
-        Influence of the items on all abilities.
+        Influence of the items on the abilities of all agents, made by `compute_item_influence`.
     new, old : int
         Positions of the two agents.
 
     Returns
     -------
     ConservativeDifference
-        The difference; its variance, of which `residual_variance` is a part; and the square of the largest effect that
-        an item without a trial may have, with the effective number of items.
+        The difference `value` in the unit of abilities; its `variance`, of which `residual_variance` is the part that more trials
+        on the same items remove; `n_items` with a trial of either agent, `n_effective_items`, `shared_items` with trials of both,
+        and `min_items` of the agent that has fewer; and `unseen_effect_square`, the squared effect of a kind of item that no
+        item has shown yet. False-positive rates are not subtracted: see `with_rates`.
 
     Raises
     ------
@@ -317,15 +321,15 @@ def required_n_items(difference: ConservativeDifference, *, margin: float, alpha
     difference : ConservativeDifference
         The difference so far.
     margin : float
-        Non-inferiority margin, above 0.
+        Non-inferiority margin, above 0, in the unit of the difference.
     alpha : float
         Type I error rate on either side, between 0 and ½.
 
     Returns
     -------
     int or None
-        Smallest number of items at which the interval lies above −margin or below 0, with as many trials per item as now; None if
-        a million items do not suffice.
+        Smallest number of items in all, at least 2, at which the interval lies above −margin or below 0, with as many trials per
+        item as now; None if a million items do not suffice.
 
     Raises
     ------
@@ -435,14 +439,14 @@ def decide(value: float, half_width: float, *, margin: float) -> Decision:
     Parameters
     ----------
     value, half_width : float
-        Difference θ_new − θ_old, and half the length of its interval.
+        Difference θ_new − θ_old of the abilities, and half the length of its interval.
     margin : float
         Non-inferiority margin, above 0; this is not checked.
 
     Returns
     -------
     Decision
-        Outcome and bounds of the interval. The first case that applies is the outcome: "better" if the whole interval is above
+        Bounds of the interval and `outcome`. The first case that applies is the outcome: "better" if the whole interval is above
         0, "no worse" if it is above −margin, "worse" if it is below 0. Otherwise, and for NaN, it is "undecided".
     """
     low, high = value - half_width, value + half_width
@@ -469,21 +473,21 @@ def conditional_power(
     Parameters
     ----------
     value : float
-        Difference now.
+        Difference θ_new − θ_old of the abilities now.
     components : (float, float)
         Parts of its variance now: the part that only more items reduce, and the part that more trials reduce. Their sum is v.
     remaining : (float array, float array)
-        Factors (n_analyses,) in [0, 1] by which the two components are multiplied at each later analysis.
+        Factors (n_analyses,) in [0, 1] by which the two components, in the same order, are multiplied at each later analysis.
     df : float
-        Degrees of freedom of the variance estimate.
+        Degrees of freedom of the variance estimate now, above 0.
     later_df : int or float array (n_analyses,)
         Degrees of freedom at each later analysis.
     unseen_variance : float array (n_analyses,)
         Term that effects not seen yet add to the squared half-width.
     margin : float
-        Non-inferiority margin, above 0.
+        Non-inferiority margin, above 0, in the unit of the difference.
     alpha : float
-        Type I error rate on either side at each later analysis.
+        Type I error rate on either side at each later analysis, between 0 and ½.
 
     Returns
     -------

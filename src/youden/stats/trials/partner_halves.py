@@ -43,19 +43,20 @@ def partner_split_half(
     Parameters
     ----------
     total : float array (n_agents, n_agents)
-        Weighted sums of answers by ordered pair, after the mean of each item was subtracted.
+        Weighted sums of answers by ordered pair (first agent, second agent), after the mean of each item was subtracted.
     weight : float array (n_agents, n_agents)
         Sums of the weights by ordered pair; 0 for pairs that were not compared.
     rng : numpy.random.Generator
         Source of the random splits.
     n_splits : int, default 20
-        Number of splits.
+        Number of splits, each into two halves of the agents that were compared; of an odd number, the second half has one more.
 
     Returns
     -------
     PartnerSplitHalf
-        Means over the splits of Spearman's ρ between the two rankings, and of the absolute difference of each agent's two ranks,
-        float (n_agents,). NaN if no split is informative, and for an agent that was not compared with both halves.
+        Means over the splits of Spearman's ρ between the two rankings (`rho`), and of the absolute difference of each agent's two
+        ranks (`rank_change`, float array (n_agents,)). NaN if no split is informative, and for an agent that was not compared
+        with both halves. `n_splits` is the parameter, whatever number of splits was informative.
 
     Raises
     ------

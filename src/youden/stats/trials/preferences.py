@@ -97,20 +97,22 @@ def fit_preferences(
     first, second : int array (n_trials,)
         Positions of the agents whose responses come first and second.
     item : int array (n_trials,)
-        Item of each trial, 0 or more; the trials of one item are one cluster.
+        Number of the item of each trial, 0 or more; the trials of one item are one cluster.
     answer : float array (n_trials,)
         Preference for the first response, in [0, 1]: 1 if it is better, ½ for a tie, 0 if the second is better.
     n_agents : int
         Number of agents.
     level : float, default 0.95
-        Confidence level of the position effect's interval.
+        Confidence level of the position effect's interval, in (0, 1).
 
     Returns
     -------
     PreferenceFit
-        Abilities with their covariance over items; the position effect, a `Metric` that is NaN if the orders do not
-        determine it; and numbers of trials and of effective items. The abilities of each set of agents that trials link,
-        directly or through other agents, sum to 0. The ability of an agent without a trial is NaN.
+        `ability` (n_agents,), NaN for an agent without a trial, and its `covariance` over items, NaN for an agent with fewer than
+        6 effective items. A difference of two abilities is the win rate of one agent against the other minus its loss rate. The
+        abilities of each set of agents that trials link, directly or through other agents, sum to 0; `component` numbers these
+        sets. Also `n_trials` and `n_effective_items` of each agent, and `position_effect` with `value`, `low` and `high`: the win
+        rate of the first response minus its loss rate for equal agents. It is NaN if the orders do not determine it.
 
     Raises
     ------
@@ -487,7 +489,7 @@ def fit_bradley_terry(
     n_agents : int
         Number of agents.
     position_effect : bool, default True
-        Whether the model has a position effect: an advantage of the response that comes first.
+        Whether the model has a position effect: an advantage of the response that comes first. The effect is not returned.
 
     Returns
     -------

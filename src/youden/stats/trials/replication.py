@@ -180,9 +180,10 @@ def estimate_self_consistency(
     Parameters
     ----------
     agent : int array (n_trials,)
-        Agent of both responses.
+        Position of the agent of both responses.
     item, other_item : int array (n_trials,)
-        Items of the first and of the second response; `other_item` is −1 for a paired trial.
+        Positions of the items of the first and of the second response. `other_item` is −1 (or any negative number) for a paired
+        trial, whose responses are both to `item`.
     answer : float array (n_trials,)
         Answers in [0, 1]; NaN if missing.
     n_agents, n_items : int
@@ -191,8 +192,9 @@ def estimate_self_consistency(
     Returns
     -------
     SelfConsistency
-        J = TPR − FPR of each agent, with its two rates and numbers of answers, and the covariance of J for items like these. J is
-        NaN for an agent without answers of one trial type; its standard error is NaN also with fewer than 2 items.
+        Arrays (n_agents,): J = TPR − FPR (`value`), `tpr`, `fpr`, the numbers of answers `n_paired` and `n_independent`, and the
+        number of items `n_items`; and the `covariance` of J for items like these, which is not centred. J is NaN for an agent
+        without answers of one trial type; its standard error is NaN also with fewer than 2 items.
 
     Raises
     ------

@@ -79,7 +79,7 @@ def compute_item_influence(
     Parameters
     ----------
     first, second, item : int array (n_trials,)
-        Agents and item of each trial.
+        Positions of the two agents and of the item of each trial.
     answer : float array (n_trials,)
         Answers, without NaN.
     ability : float array (n_agents,)
@@ -94,9 +94,9 @@ def compute_item_influence(
     Returns
     -------
     InfluenceTable
-        Influences, weights and numbers of trials of all cells, float arrays (n_agents, n_items), 0 for a cell without a
-        trial; and the variance of each agent's residuals on an item (answers minus the effects of both agents), NaN without two
-        trials on one item.
+        `influence`, `weight` (share of the item in the agent's total weight) and `n_trials` (of positive weight) of all cells,
+        float arrays (n_agents, n_items), 0 for a cell without a trial; the given `ability`; and `within_item_variance`
+        (n_agents,), the variance of each agent's residuals on an item, NaN without two trials on one item.
 
     Raises
     ------
@@ -161,16 +161,17 @@ def remaining_variance(n_blocks: Positions, *, n_current: int, n_items: int) -> 
     Parameters
     ----------
     n_blocks : int array (n,)
-        Numbers of blocks of the larger plans.
+        Numbers of blocks of the larger plans, in all.
     n_current : int
-        Number of blocks now.
+        Number of blocks now, at least 1.
     n_items : int
-        Number of items.
+        Number of items, now and in the larger plans.
 
     Returns
     -------
     RemainingVariance
-        Agent × item variance and residual variance at each number of blocks, float arrays (n,), each divided by its value now.
+        `agent_item` and `residual`: the agent × item variance and the residual variance at each number of blocks, float arrays
+        (n,), each divided by its value now.
 
     Notes
     -----
@@ -234,8 +235,9 @@ def trial_means(chunks: ChunkSource, *, n_agents: int, target: Target) -> TrialM
     Parameters
     ----------
     chunks : callable
-        Function that iterates over all answers in chunks, each time it is called. All weights must be 1. If `target` is
-        "these-items", effect groups must be the blocks of a cyclic plan, and no block may be divided between chunks.
+        Function without parameters that returns an iterator over all answers in chunks (`PairChunk`), each time it is called. All
+        weights must be 1, and all trials on an item must be in one chunk. If `target` is "these-items", effect groups must be the
+        blocks of a cyclic plan, and no block may be divided between chunks.
     n_agents : int
         Number of agents.
     target : {"items-like-these", "these-items", "items-and-judges"}
@@ -245,8 +247,9 @@ def trial_means(chunks: ChunkSource, *, n_agents: int, target: Target) -> TrialM
     Returns
     -------
     TrialMeans
-        Mean answers, NaN for an agent without a trial, and their covariance, which is NaN if fewer than 3 agents have
-        trials in 2 clusters (items or blocks).
+        Mean answers `ability` (n_agents,), NaN for an agent without a trial; `weight` (n_agents,), the numbers of trials; the
+        `covariance` of the means, which is NaN if fewer than 3 agents have trials in 2 clusters (items or blocks); and `method`,
+        a description of the covariance estimator, or the reason why there is none.
 
     Raises
     ------
@@ -366,7 +369,8 @@ def covariance_on_these_items(chunks: ChunkSource, *, ability: Floats, n_items: 
     ability : float array (n_agents,), mean answers, NaN without a trial
     n_items : number J of items of the plan
 
-    Raises StatisticsError [block-missing] if a trial has no block, [cluster-agents] if fewer than 2 agents are in 2 blocks.
+    Returns the covariance of the distances from the mean, NaN for an agent in fewer than 2 blocks. Raises StatisticsError
+    [block-missing] if a trial has no block, [cluster-agents] if fewer than 2 agents are in 2 blocks.
 
     The correlations come from the estimate clustered by block. Its variances v_i are replaced by what the plan does not average
     out:
