@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from narrowing import not_none
+from scripted import Counted
 from worlds import dense_world, write_run
 from youden import ClippedLinear
 from youden.cli import youden
@@ -84,6 +85,13 @@ def test_a_row_has_its_statistics_at_every_seed_or_a_reason() -> None:
         SeedSummary.from_values(np.array([1.0, 3.0])),
         None,
     ]
+
+
+def test_the_progress_of_a_study_stops_after_an_error() -> None:
+    progress = Counted()
+    with pytest.raises(ZeroDivisionError), open_grid(1, n_rows=1, what="rows", progress=progress) as drawn:
+        drawn(lambda seed: [1 / seed])
+    assert progress.stopped
 
 
 def test_bad_arguments_are_refused(recorded_10_by_24: RecordedAnswers) -> None:

@@ -84,9 +84,11 @@ def open_grid(n_seeds: int, *, n_rows: int, what: str, progress: Progress | None
 
     if progress is not None:
         progress.start(n_seeds * n_rows, what=what)
-    yield evaluate_row
-    if progress is not None:
-        progress.stop()
+    try:
+        yield evaluate_row
+    finally:
+        if progress is not None:
+            progress.stop()
 
 
 @dataclass(frozen=True)

@@ -102,7 +102,7 @@ class Trials(ReadOnly):
     block: Ids
     """Block of the trial; −1 if it has none."""
     role: Codes = field(default_factory=_get_placeholder)
-    """Index into `ROLES`. Default: `plan` for paired trials and `pooled` for independent ones."""
+    """Index into `ROLES`. Default: `main` for paired trials and `pooled` for independent ones."""
     step: Ids = field(default_factory=_get_placeholder)
     """Number of the extension or round that added the trial, from 1 on; 0 (the default) for the first plan."""
     weight_first: Floats = field(default_factory=_get_placeholder)
