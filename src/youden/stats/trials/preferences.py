@@ -171,7 +171,7 @@ def fit_preferences(
     n_items = int(item.max(initial=-1)) + 1
     cell_size = abs(design[:, :n_agents]).T @ _make_item_indicators(item)
     n_trials = cell_size.sum(axis=1).astype(np.int64)
-    n_items_of_agent = cell_size.count_nonzero(axis=1)
+    n_items_of_agent = np.diff(cell_size.tocsr().indptr)  # each stored element is positive
     total = np.maximum(n_trials, 1).astype(np.float64)
 
     # sets of agents that trials link: each trial counts as an item that only its two agents share
