@@ -412,7 +412,8 @@ def parse_label(value: object, name: str, location: str) -> float:
     Parameters
     ----------
     value : object
-        A number, or a text such as 0.5, 80% or yes.
+        A number, a bool, or a text: a number with a decimal point or comma, a percentage (80% is 0.8), or a word such as yes,
+        pass or correct (1), no, fail or incorrect (0), or tie (0.5), in upper or lower case.
     name : str
         Name of the label, for errors.
     location : str
@@ -421,7 +422,7 @@ def parse_label(value: object, name: str, location: str) -> float:
     Returns
     -------
     float
-        The number; NaN if the value is blank.
+        The number; NaN if the value is None, NaN or blank.
 
     Raises
     ------
