@@ -457,7 +457,8 @@ def parse_id(value: object, column: str, location: str) -> str:
     Parameters
     ----------
     value : object
-        Value of the field. A text is returned unchanged, and an integer is converted. A float is refused, even 3.0.
+        Value of the field. A text is returned unchanged, with the spaces around it, and an integer is converted. A float is
+        refused, even 3.0, and so is a bool.
     column : str
         Name of the column, for errors.
     location : str

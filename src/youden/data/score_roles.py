@@ -338,12 +338,13 @@ class ScoreColumns:
                 raise import_error(self.source, f"{problem} {remedy}", slug="scores-columns")
 
     def check_rows_are_named(self, model_columns: Sequence[str], item_columns: Sequence[str]) -> None:
-        """Check that the table has rows, and that each row names a model or an item.
+        """Check that the table has rows, and columns that name the model or the item of each row. Their values are not checked.
 
-        model_columns, item_columns : columns that name the model, or the item, of each row
+        model_columns, item_columns : columns that name the model, or the item, of each row; empty if there are none
 
-        Raises: ImportFormatError [import-empty] if the table has no rows; [scores-columns] if no column names models or
-            items, or if a column of numbers seems to name the models.
+        Raises: ImportFormatError [import-empty] if the table has no rows; [scores-columns] if both lists are empty, or if
+            `model_columns` is empty and a column of numbers seems to name the models. The second is not an error if the user
+            set the columns of scores.
         """
         if self.n_rows == 0:
             problem = "the table is empty: got 0 rows. Pass a table with a header and at least one row."

@@ -316,8 +316,8 @@ def upload_dataset(folder: Path, repo: str, *, public: bool) -> str:
     """Upload a folder as a dataset repository of the Hugging Face Hub.
 
     A repository that does not exist is created. In an existing repository, files of the same path are replaced, and other files
-    stay. All changes are one commit. The access token is read from the environment variable HF_TOKEN, or from the login by
-    `hf auth login`.
+    stay. All files are written in one commit. The access token is read from the environment variable HF_TOKEN, or from the login
+    by `hf auth login`.
 
     Parameters
     ----------

@@ -52,8 +52,8 @@ def resolve_paths(key: str, value: object, folder: Path) -> object:
     Returns
     -------
     object
-        A converted copy, in which each path is a text without "." and "..". Absolute paths stay absolute. A value without
-        a path, for example the name of a judge, is returned unchanged.
+        A converted copy, in which each path is a normalized text ("a/../b" becomes "b"). Absolute paths stay absolute. A value
+        without a path, for example the name of a judge, is returned unchanged.
     """
     if key == "extensions" and isinstance(value, list):
         return [_resolve_extension_paths(step, folder) for step in value]

@@ -68,14 +68,15 @@ def encode_table(
     values : mapping of str to array (n_rows,) or None
         Values by name of a column, for each of `columns`; None for a column of nulls. Texts are indices in the column's
         `words` or in `ids_by_entity`. Missing values are −1 in columns of texts and whole numbers, and NaN in columns of
-        other numbers; they become null. At least one column has an array, which sets the number of rows.
+        other numbers. They become null; in a column of whole numbers, only if its `null` is True. At least one column has
+        an array, which sets the number of rows.
     ids_by_entity : mapping of str to sequence of str
         Ids of "agents", "items" or "models", for the columns that contain ids.
 
     Returns
     -------
     pyarrow.Table
-        One column per entry of `columns`, in their order. Texts other than hashes are dictionary-encoded.
+        One column per entry of `columns`, in their order. Texts are dictionary-encoded, except hashes and columns of nulls.
     """
     arrays = [array for array in values.values() if array is not None]
     n_rows = len(arrays[0])

@@ -70,9 +70,9 @@ class SampledTexts:
         Returns
         -------
         SampledTexts
-            Words of the first responses to the sampled items, item by item, and then of the prompts of these items (no words if
-            an item has no prompt). `items` has the positions of the sampled items, ascending; `item_of` and `agent_of` state
-            the item and the agent of each response.
+            `texts`: words of the first responses to the sampled items, item by item, and then of the prompts of these items
+            (none if an item has no prompt). `items`: positions of the sampled items in the pool, ascending. `item_of` and
+            `agent_of`: item (a position in `items`) and agent of each response.
         """
         items = np.arange(pool.n_items)
         n_sampled = max(MIN_ITEMS, max_texts // max(1, pool.n_agents))
