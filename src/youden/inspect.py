@@ -76,7 +76,8 @@ def rank_logs(
     Returns
     -------
     DataFrame
-        One row per model, with the columns of `youden.rank`. `attrs["notes"]` lists what the import left out.
+        One row per model, best first, with the columns of `youden.rank`, for example `agent`, `ability`, `low`, `high`,
+        `rank_low` and `rank_high`. `attrs["notes"]` lists what the import left out.
 
     Raises
     ------
@@ -108,8 +109,39 @@ async def rank_logs_async(
 ) -> pd.DataFrame:
     """Rank the models in logs of Inspect without blocking the event loop.
 
-    Use it instead of `rank_logs` in asynchronous code; parameters (`logs`, `judge`, `calls`, `seed`, `store` and
-    `max_cost`), result and errors are the same. Cancelling it stops the requests; answers received so far are kept.
+    Use it instead of `rank_logs` in asynchronous code; the parameters, the result and the errors are the same. Cancelling it
+    stops the requests; answers received so far are kept. The event loop is blocked only while the logs are read, and while the
+    ranking is computed.
+
+    Parameters
+    ----------
+    logs : str, path, log, or sequence of these
+        Files, folders of files, or logs that `eval_set` returned, on this machine.
+    judge : str, path, mapping, JudgeConfig or callable, default "lexical"
+        Judge, in one of the forms that `youden.judge` accepts.
+    calls : int, optional
+        Number of trials, paired and independent together. Default: that of the design "cyclic", 450 paired trials per agent.
+    seed : int, default 0
+        Seed of the plan.
+    store : str or path, optional
+        Store of answers, a path or a URL. Default, for judges that make calls: YOUDEN_STORE, else the project's
+        .youden/answers.db.
+    max_cost : float, optional
+        Cost cap in USD; required for judges that can cost money.
+
+    Returns
+    -------
+    DataFrame
+        One row per model, best first, with the columns of `youden.rank`. `attrs["notes"]` lists what the import left out.
+
+    Raises
+    ------
+    ImportFormatError, ConfigError, PlanError
+        If a log, an argument or the budget does not fit.
+    BudgetError, TooManyMissingError
+        If the cap is exceeded, or too many answers are missing.
+    JudgeError, ReplayMissError
+        If the judge cannot be used; if a replay lacks an answer.
     """
     plan, notes = _make_plan(logs, calls=calls, seed=seed)
     verdicts = await judge_async(plan, judge=judge, store=store, max_cost=max_cost)

@@ -71,7 +71,7 @@ class Tally:
             Current time in seconds, by the clock of `start_time`.
         width : int, optional
             Maximum number of characters. The least important parts are left out until the line fits; the number of finished
-            trials is always shown.
+            trials and the number of other workers are always shown, so that the line may be longer. Default: no maximum.
         ended : bool, default False
             Whether to show the time that the task took instead of the time left.
 
@@ -161,7 +161,7 @@ class ProgressBar:
         self._line_interval = PLAIN_AFTER_SECONDS
 
     def start(self, total: int, *, what: str) -> None:
-        """Start to display the progress of a task. If another task is displayed, call `stop` first.
+        """Start to display the progress of a task on the console. If another task is displayed, call `stop` first.
 
         A terminal shows a bar. A notebook shows an output that is updated. Any other console shows nothing at first; later, a
         line is printed from time to time as trials are completed.
@@ -204,20 +204,20 @@ class ProgressBar:
         self._bar.start()
 
     def advance(self, n: int = 1, *, failed: int = 0, usd: float = 0.0, cached: int = 0, reason: str = "") -> None:
-        """Count completed trials, and redraw the display if it is due.
+        """Count completed trials, and redraw the display if it is due. Does nothing if no task was started.
 
         Parameters
         ----------
         n : int, default 1
-            Number of completed trials.
+            Number of completed trials, with or without an answer, including those from the store.
         failed : int, default 0
-            Number of completed trials without an answer.
+            Number of these trials without an answer.
         usd : float, default 0
-            Cost of the completed trials in USD.
+            Cost of these trials in USD.
         cached : int, default 0
-            Number of completed trials whose answer came from the store.
+            Number of these trials whose answer came from the store.
         reason : str, default ""
-            Reason for the failures, such as "refused"; empty if no trial failed.
+            Reason for the failures, such as "refused"; empty if no trial failed, or if the reason is unknown.
         """
         if self._tally is not None:
             self._tally.done += n

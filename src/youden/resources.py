@@ -57,19 +57,19 @@ def find_resource(kind: Kind, name: str, *, local: bool = True) -> Path:
     name : str
         Path relative to the folder of the kind, with the suffix of a file, such as "runs/field-notes.yaml".
     local : bool, default True
-        Whether to search the local folder first. A local file that replaces a shipped one is reported once, by default
-        as a warning of the logger `youden`.
+        Whether to search the local folder, `kind` in the current folder, first. A local file that replaces a shipped one of
+        different content is reported once, by default as a warning of the logger `youden`.
 
     Returns
     -------
     Path
-        The first file or folder with this name.
+        Absolute path of the first file or folder with this name.
 
     Raises
     ------
     ConfigError
         [not-found]: if there is no such file; the message lists the names that exist. [shadowed]: if a local file replaces a
-        shipped one and the environment variable CI is set.
+        shipped one of different content, and the environment variable CI is set, other than to 0 or false.
     """
     folders = find_resource_folders(kind, local=local)
     for folder in folders:
@@ -148,8 +148,8 @@ def report_shadow(resource: str, name: str, file: Path, *, original: Path | None
     Raises
     ------
     ConfigError
-        [shadowed]: if the environment variable CI is set and `was_path_given` is False, because reports are rarely read
-        in continuous integration.
+        [shadowed]: if the contents differ, the environment variable CI is set, other than to 0 or false, and
+        `was_path_given` is False, because reports are rarely read in continuous integration.
     """
     if original is None or _have_same_content(file, original):
         return False

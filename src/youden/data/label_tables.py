@@ -412,7 +412,8 @@ def parse_label(value: object, name: str, location: str) -> float:
     Parameters
     ----------
     value : object
-        A number, or a text such as 0.5, 80% or yes.
+        A number, a bool, or a text: a number with a decimal point or comma, a percentage (80% is 0.8), or a word such as yes,
+        pass or correct (1), no, fail or incorrect (0), or tie (0.5), in upper or lower case.
     name : str
         Name of the label, for errors.
     location : str
@@ -421,7 +422,7 @@ def parse_label(value: object, name: str, location: str) -> float:
     Returns
     -------
     float
-        The number; NaN if the value is blank.
+        The number; NaN if the value is None, NaN or blank.
 
     Raises
     ------
@@ -456,7 +457,8 @@ def parse_id(value: object, column: str, location: str) -> str:
     Parameters
     ----------
     value : object
-        Value of the field. A text is returned unchanged, and an integer is converted. A float is refused, even 3.0.
+        Value of the field. A text is returned unchanged, with the spaces around it, and an integer is converted. A float is
+        refused, even 3.0, and so is a bool.
     column : str
         Name of the column, for errors.
     location : str

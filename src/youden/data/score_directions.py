@@ -60,8 +60,14 @@ def check_direction_of_averages(table: ScoreColumns, values_by_name: Mapping[str
 def check_metric_directions(table: ScoreColumns, score_columns: Sequence[str], name_columns: Sequence[str]) -> None:
     """Check that higher values are better for the metrics that are named in a column such as "metric".
 
-    score_columns : columns of scores
-    name_columns : columns that name models and items
+    A metric is refused if its name is that of a loss or an error rate, or has an arrow such as ↓, and a score of the table is
+    above 0. If the user set the columns of scores, a note is added to the table instead of an error.
+
+    table : columns of the table of scores
+    score_columns : columns of scores; at least one
+    name_columns : columns that name models and items, which are not examined
+
+    Raises: ImportFormatError [scores-direction] if lower values of a metric seem to be better.
     """
     values = np.concatenate([table.numbers[name] for name in score_columns])
     for name in table.list_metric_columns(score_columns, name_columns):
@@ -80,8 +86,13 @@ def check_item_directions(table: ScoreColumns, item_ids: Sequence[str], score: F
     - an item whose positive scores are all 1, which is probably a task that a model passes or fails;
     - an item without positive scores, because its losses have probably been given a minus sign.
 
+    If the user set the columns of scores, a note is added to the table instead of an error.
+
+    table : columns of the table of scores
     item_ids : ids of the items
     score : float array (n_models, n_items); NaN if missing
+
+    Raises: ImportFormatError [scores-direction] if lower scores on an item seem to be better.
     """
     if len(item_ids) > MAX_METRICS:
         return

@@ -32,7 +32,9 @@ def determine_range(source: str, scores: Floats, score_range: tuple[float, float
 
     source : name of the table, for errors
     scores : float array (n_scores,), all scores, without NaN; at least one
-    score_range : the range, as set by the user; None to infer it
+    score_range : lowest and highest possible score, as set by the user; None to infer them
+
+    Returns the lowest and the highest possible score.
 
     If the user set no range, it is the first of these that contains all scores: 0 to 1, −1 to 1, 0 to 10, 0 to 100. If none
     does, it is the range from the lowest to the highest score.
@@ -187,8 +189,8 @@ def describe_missing_codes(scores: Floats) -> list[str]:
 def check_not_win_rates(source: str, score: Floats, model_ids: Sequence[str], item_ids: Sequence[str]) -> None:
     """Check that a table does not contain the win rates of pairs of models.
 
-    Such a table has at least three models, with the same names for its rows and its columns. The two rates of each pair add
-    up to 1 or 100, except for rounding.
+    Such a table has at least three models, with the same names for its rows and its columns, in any order. The two rates of each
+    pair add up to 1 or 100, except for rounding. If a rate of a pair is missing, it is no such table.
 
     source : name of the table, for errors
     score : float array (n_models, n_items); NaN if missing
@@ -215,8 +217,9 @@ def check_units(source: str, score: Floats, item_ids: Sequence[str]) -> None:
     The upper bound of a unit is 1 for fractions, 10 for grades and 100 for percentages. The units differ if, for one of these
     bounds,
 
-    - one item has only scores within the bound (`_find_items_within_bound`), and
-    - another item has scores that are too large for it (`_find_items_above_bound`).
+    - one item has only scores within the bound and, for the bounds 1 and 10, a score with decimals, and
+    - another item has scores that are too large for it: all exceed it, one exceeds it tenfold, or all except 0 exceed it
+      threefold (`_find_items_above_bound` states exceptions).
 
     With more than 100 items, only the bound 100 is checked. Such items are usually tasks with scores of one unit.
 
@@ -314,7 +317,9 @@ def check_model_units(source: str, score: Floats, model_ids: Sequence[str]) -> s
     """Check that no model has fractions from 0 to 1 while other models have percentages or other large scores.
 
     A model has large scores if one exceeds 10, and none is between 0 and 1. Scores from 0 to 1 may still have the same unit,
-    if the model is weak. `_mark_models_with_other_unit` states when the units certainly differ.
+    if the model is weak. The units certainly differ if all large scores are 0 or 100; or if a model with scores from 0 to 1 has
+    more decimals, and would have a higher mean than a model with large scores if its scores were fractions of 100, or of the
+    highest score if that is larger.
 
     source : name of the table, for errors
     score : float array (n_models, n_items); NaN if missing. Each model has at least one.

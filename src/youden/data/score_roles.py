@@ -137,10 +137,12 @@ class ScoreColumns:
         """Leave out columns that identify single rows, so that models have items in common.
 
         These columns are named like row numbers, or have a different value in each row. If the remaining columns do not
-        distinguish the rows of a model, no column is left out. If no column remains, each row is a model.
+        distinguish the rows of a model, no column is left out. The result may be empty: each row is then a model.
 
         item_columns : columns that may identify the items
-        model_columns : columns with the names of the models
+        model_columns : columns with the names of the models; at least one
+
+        Returns the remaining columns, in the given order.
         """
         other_columns = [name for name in item_columns if not ROW_LABEL.fullmatch(normalize_name(name))]
         shared_columns = [name for name in other_columns if not self.has_distinct_values(name)]
@@ -165,7 +167,8 @@ class ScoreColumns:
     def choose_score_columns(self, model_columns: Sequence[str], item_columns: Sequence[str]) -> list[str]:
         """Choose the columns of scores (`list_score_candidates`), and add a note that lists the columns that are not used.
 
-        model_columns, item_columns : columns that name the model, or the item, of each row; a long table has both
+        model_columns, item_columns : columns that name the model, or the item, of each row; a long table has both, other tables
+            have one of them
 
         Returns one column for a long table, and at least two for other tables.
 
@@ -193,6 +196,8 @@ class ScoreColumns:
           name and no missing value, only this column is listed.
 
         model_columns, item_columns : columns that name the model, or the item, of each row; a long table has both
+
+        Returns the names of the columns, which may be none, in the order of the table.
         """
         candidates = self.list_columns_of_numbers(model_columns, item_columns)
         is_long = bool(model_columns and item_columns)
@@ -208,9 +213,11 @@ class ScoreColumns:
         """List the columns of numbers that may be scores, judged by their names and values.
 
         If the rows are items, columns that describe items are left out, unless fewer than two columns would remain: a table has
-        the scores of at least two models.
+        the scores of at least two models. In such a table, a column with a name such as "date" or "id" is listed if its values
+        resemble the other scores (`resembles_scores`).
 
-        model_columns, item_columns : columns that name the model, or the item, of each row
+        model_columns, item_columns : columns that name the model, or the item, of each row, which are not listed; the rows are
+            items if `model_columns` is empty
         """
         other_columns = {*model_columns, *item_columns, *find_statistics(list(self.columns))}
         number_columns = [name for name in self.numeric if name not in other_columns]
@@ -253,8 +260,10 @@ class ScoreColumns:
     def make_unclear_scores_error(self, score_columns: Sequence[str], *, option: str) -> ImportFormatError:
         """Make the error [scores-columns] for a table in which it is unclear which columns contain scores.
 
-        score_columns : columns that may contain scores
+        score_columns : columns that may contain scores, which the message lists; if empty, the message lists all columns
         option : value of the option --column that resolves the error, such as "score=NAME", for the message
+
+        Returns the error, to be raised by the caller.
         """
         received = (
             f"got {format_names(score_columns)}" if score_columns else f"got none except {format_names(self.columns)}"
@@ -288,7 +297,8 @@ class ScoreColumns:
         - Whole numbers resemble scores if all scores are whole numbers with the same lowest and highest value. They do not if
           the column is named like the number of a repeat, such as "trial".
 
-        score_columns : other columns, which have scores; may be empty
+        name : column to be tested. The result is False if its name does not suggest a whole number, as "date" and "id" do.
+        score_columns : other columns, which have scores. If empty, the result is False.
         """
         if not WHOLE_NUMBER.fullmatch(normalize_name(name)) or not score_columns:
             return False
@@ -328,12 +338,13 @@ class ScoreColumns:
                 raise import_error(self.source, f"{problem} {remedy}", slug="scores-columns")
 
     def check_rows_are_named(self, model_columns: Sequence[str], item_columns: Sequence[str]) -> None:
-        """Check that the table has rows, and that each row names a model or an item.
+        """Check that the table has rows, and columns that name the model or the item of each row. Their values are not checked.
 
-        model_columns, item_columns : columns that name the model, or the item, of each row
+        model_columns, item_columns : columns that name the model, or the item, of each row; empty if there are none
 
-        Raises: ImportFormatError [import-empty] if the table has no rows; [scores-columns] if no column names models or
-            items, or if a column of numbers seems to name the models.
+        Raises: ImportFormatError [import-empty] if the table has no rows; [scores-columns] if both lists are empty, or if
+            `model_columns` is empty and a column of numbers seems to name the models. The second is not an error if the user
+            set the columns of scores.
         """
         if self.n_rows == 0:
             problem = "the table is empty: got 0 rows. Pass a table with a header and at least one row."

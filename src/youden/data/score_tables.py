@@ -108,10 +108,11 @@ def read_scores(
     Returns
     -------
     ScoreTable
-        Mean score of each model on each item (n_models, n_items), NaN if missing, with the range of the scores. Scores stay
-        in the unit of the table; only percentages are divided by 100, and words such as yes become 1. In a wide table, each
-        column of scores is an item or a model. In a long table, the score of a row is its first one that is not blank.
-        Higher scores must be better.
+        `score`: mean score of each model on each item, float array (n_models, n_items), NaN if missing; the number of scores
+        `n_scores`; `model_ids` and `item_ids`; the range `low`, `high`; and `notes` on what was assumed or left out, for
+        example averages. Scores stay in the unit of the table; only percentages are divided by 100, and words such as yes
+        become 1. In a wide table, each column of scores is an item or a model. In a long table, the score of a row is its
+        first one that is not blank. Higher scores must be better.
 
     Raises
     ------

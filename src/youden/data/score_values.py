@@ -65,10 +65,12 @@ def check_words_fit_scores(table: ScoreColumns, score_columns: Sequence[str], *,
     For example, "yes" next to 80 is an error, because 80 seems to be a percentage. However, "fail" next to 80 is accepted,
     because 0 means the same in both units.
 
+    table : columns of the table of scores
     score_columns : columns of scores
     highest : highest possible score, if the user set it, or else the highest score
 
-    Raises: ImportFormatError [scores-scale] if `highest` is above 1, and a column contains such words.
+    Raises: ImportFormatError [scores-scale] if `highest` is above 1, and a column contains words that are read as a number
+        above 0, or only words.
     """
     columns_of_words = [name for name in score_columns if table.columns[name].has_words_for_fractions]
     if not columns_of_words or highest <= 1:
@@ -93,6 +95,7 @@ def check_percent_signs_of_columns(
     - Only some columns have percent signs, and a score or the upper end of the range exceeds 1.
     - All columns have percent signs, and only the upper end of the range exceeds 1.
 
+    table : columns of the table of scores
     score_columns : columns of scores
     highest : highest score, after division of percentages by 100
     score_range : lowest and highest possible score; None if the user did not set them

@@ -201,11 +201,14 @@ class _SurrogateReplacer:
         """Number of texts, including keys, in which a surrogate was replaced."""
 
     def replace(self, value: Any, *, depth: int = 0) -> Any:
-        """Return a JSON value with all lone surrogates replaced.
+        """Return a copy of a JSON value in which U+FFFD replaces each lone surrogate, also in keys, and count the changed texts.
 
-        Raises RecursionError if lists and objects are nested more than `MAX_DEPTH` deep.
+        The number of changed texts and keys is added to `n_texts`.
 
+        value : parsed JSON value; numbers, bools and None are returned unchanged
         depth : number of lists and objects around the value
+
+        Raises: RecursionError if lists and objects are nested more than 200 deep.
         """
         if depth > MAX_DEPTH:
             raise RecursionError

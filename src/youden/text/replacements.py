@@ -24,9 +24,9 @@ class Replacements:
     """Location of the first replacement, such as "a.jsonl, line 7"; empty if there was none."""
 
     def add(self, *, n_nonfinite: int = 0, n_texts: int = 0, location: Path | str) -> None:
-        """Add the numbers of values that were replaced at one location to the counts.
+        """Add the numbers of values that were replaced at one location to the counts `n_nonfinite` and `n_texts`.
 
-        The location is kept if it is the first one at which a value was replaced.
+        If a value was replaced, and for the first time, the location is stored in `first`.
 
         Parameters
         ----------

@@ -179,13 +179,13 @@ def suggest_name(name: str, choices: Sequence[str], *, max_shown: int = 10) -> s
     choices : sequence of str
         All valid names, at least one, in the order in which they are listed.
     max_shown : int, default 10
-        Number of choices that are listed.
+        Maximum number of choices that are listed; an ellipsis stands for the others.
 
     Returns
     -------
     str
-        One or two sentences: a question with the choice that is most similar to `name`, if one is similar, and a list of the
-        first choices.
+        One or two sentences: a question with the choice that is most similar to `name`, if one has a similarity of at least 0.6
+        by `difflib`, and a list of the first choices. Upper and lower case are different.
 
     Examples
     --------
@@ -211,9 +211,9 @@ def format_with_interval(
     value : float
         The estimate.
     low, high : float or None
-        Bounds of the interval, which is omitted if a bound is None or NaN, or if the bounds are equal.
+        Bounds of the interval, which is omitted if a bound is None or NaN, or if `low` is not below `high`.
     digits : int, default 2
-        Minimum number of digits after the decimal point. More are shown if the bounds would otherwise be equal.
+        Minimum number of digits after the decimal point. More, up to 9, are shown if the bounds would otherwise be equal.
     method : str, optional
         Method by which the interval was computed; it is not shown. If the interval is omitted, the text may be "none: " and
         a reason, which is then shown.
@@ -244,7 +244,7 @@ def format_signed_interval(low: float | None, high: float | None, *, digits: int
     low, high : float or None
         Bounds of the interval, not NaN. If one of them is None, the interval is omitted.
     digits : int, default 2
-        Digits after the decimal point; more are shown if the bounds would otherwise be equal.
+        Digits after the decimal point; more, up to 9, are shown if the bounds would otherwise be equal.
 
     Examples
     --------
@@ -305,7 +305,9 @@ def format_responses(n_cells: int, n_responses: int, n_missing: int) -> str:
 
     n_cells : number of cells with a response
     n_responses : number of responses, which exceeds `n_cells` if there are repeated ones
-    n_missing : number of cells without a response
+    n_missing : number of cells without a response; with repeated responses, it is shown only as a part of all cells
+
+    Returns a phrase without a full stop, in which numbers have commas between thousands.
 
     >>> format_responses(20, 20, 0), format_responses(20, 40, 3)
     ('20 responses, 0 missing', '40 responses to 20 of 23 pairs of an agent and an item')
@@ -334,9 +336,10 @@ def format_items_compared(n_items: int, n_compared: int, *, by: str = "") -> str
     Parameters
     ----------
     n_items, n_compared : int
-        Number of items, and number of items that were compared. If they are equal, only one number is shown.
+        Number of items, and number of items that were compared. If they are equal, only one number is shown. Numbers have
+        commas between thousands.
     by : str, optional
-        Text that follows "compared", such as " by every judge"; not shown if the numbers are equal.
+        Text that follows "compared", for example " by every judge"; it begins with a space. Not shown if the numbers are equal.
 
     Examples
     --------
@@ -364,7 +367,7 @@ def format_count(n: int, noun: str, singular_verb: str = "", plural_verb: str = 
     noun : str
         Noun in the singular; the plural is formed with "s".
     singular_verb, plural_verb : str, optional
-        Verb after the noun: the first if `n` is 1, else the second. Pass both or neither.
+        Verb after the noun: the first if `n` is 1, else the second. Pass both or neither. Default: no verb.
 
     Examples
     --------

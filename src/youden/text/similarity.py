@@ -44,13 +44,14 @@ def copied_shares(
     prompt : sequence of hashable
         Words of the prompt, in the same form.
     n : int, default 5
-        Length of the n-grams that are compared.
+        Length of the n-grams (runs of n consecutive words) that are compared, at least 1.
 
     Returns
     -------
     list of float
         For each response, the share of its n-grams that also occur in the prompt, in [0, 1]. An n-gram that a response
-        repeats counts each time. A response of fewer than n words is a single n-gram. NaN for a response without words.
+        repeats counts each time. A response of fewer than n words is a single n-gram. NaN for a response without words; 0 if
+        the prompt has no words.
 
     Examples
     --------
@@ -135,7 +136,7 @@ def build_group_word_matrix(
     n_groups : int
         Number of groups; a group without a text gets a row of zeros.
     min_texts : int, default 1
-        Number of texts that must contain a word.
+        Number of texts of the group that must contain a word, at least 1.
 
     Returns
     -------
@@ -218,13 +219,15 @@ def sum_shared_weights(
         Rows of `matrix`: the texts of each pair.
     weights : float array (n_words,) or (n_words, n_weightings)
         Weight of each word, or several weightings at once.
-    chunk_words : int, optional
-        The pairs are processed in chunks to limit memory. A chunk has about this number of distinct words, summed over its texts.
+    chunk_words : int, default 131,072
+        The pairs are processed in chunks to limit memory. A chunk has about this number of distinct words, summed over its
+        texts. The result does not depend on it.
 
     Returns
     -------
     float array (n_pairs,) or (n_pairs, n_weightings)
-        Sum of the weights of the shared words, which is not normalized by the length of the texts.
+        Sum of the weights of the shared words, which is not normalized by the length of the texts. Each shared word counts
+        once; the sum is 0 without a shared word.
     """
     # number the pairs by chunk, so that a chunk ends where the cumulative number of words passes a multiple of `chunk_words`
     n_words_of_text = np.diff(matrix.indptr).astype(np.int64)

@@ -37,16 +37,17 @@ def make_table(
     Parameters
     ----------
     title : str
-        Title of the table.
+        Title of the table; may be empty.
     text_headings, number_headings : sequence of str
         Headings of the left-aligned and of the right-aligned columns.
     rows : iterable of sequence of str
-        Cells of each row, as text, one per heading.
+        Cells of each row, as text, one per heading, which is not checked. The cells are not escaped, and `rows` is not copied.
 
     Returns
     -------
     Table
-        Data that `to_markdown`, `to_html` and the terminal output format.
+        Title, headings (`heads`), one letter per column for its alignment (`sides`: "l" or "r"), and `rows`. `to_markdown`,
+        `to_html` and the terminal output format these data.
     """
     sides = "l" * len(text_headings) + "r" * len(number_headings)
     return Table(title, [*text_headings, *number_headings], sides, rows)
@@ -117,10 +118,11 @@ def draw_interval(low: float, mid: float, high: float, *, cells: int) -> str:
     Parameters
     ----------
     low, mid, high : float in [0, 100]
-        Bounds of the interval and the point, in percent of the width. The point may be outside the interval. The line
-        ends at the larger of `mid` and `high`.
+        Bounds of the interval and the point, in percent of the width, with low ≤ high. The point may be outside the
+        interval. The line ends at the larger of `mid` and `high`. Positions are rounded to whole characters, and the
+        interval has at least one character.
     cells : int
-        Number of characters of the full width.
+        Number of characters of the full width, at least 1.
 
     Examples
     --------

@@ -28,8 +28,10 @@ from youden.types.pool import Floats, Json
 def check_option(value: object, allowed: str, *, fits: bool, option: str) -> None:
     """Check the value of an option of a transform; raise ConfigError [transform-option] unless `fits` is true.
 
-    `allowed` describes the valid values, such as "1 or more", and `option` is the name of the option; both are used in
-    the message.
+    value : the value, which the message shows; only `fits` decides whether it is valid
+    allowed : valid values, for the message, for example "1 or more"
+    fits : whether the value is valid
+    option : name of the option, for the message
     """
     if not fits:
         raise ConfigError(
@@ -206,7 +208,13 @@ def omit_sentences(text: str, rng: np.random.Generator, *, share: float = 0.5) -
     """Omit a random share of the sentences of a text, or of its words if it is one sentence. At least one remains.
 
     In scripts without spaces between words, characters count as words. The remaining sentences or words keep their order and are
-    joined by spaces. A blank text is returned unchanged. Raises ConfigError [transform-option] unless 0 ≤ share ≤ 1.
+    joined by spaces. A blank text is returned unchanged.
+
+    text : the text
+    rng : source of the random choice
+    share : fraction that is omitted, in [0, 1]; the number of omitted sentences or words is rounded
+
+    Raises: ConfigError [transform-option] unless 0 ≤ share ≤ 1.
     """
     check_option(share, "a number between 0 and 1", fits=0 <= share <= 1, option="share")
     units = split_sentences(text)
@@ -279,11 +287,17 @@ def _substitute_word(word: str, rng: np.random.Generator, *, share: float) -> st
 
 
 def insert_filler(text: str, rng: np.random.Generator, *, every: int = 1) -> str:
-    """Insert empty phrases, such as "All in all, this is an interesting point.", between the sentences of a text.
+    """Insert empty phrases, such as "All in all, this is an interesting point.", after the sentences of a text.
 
-    With `every` = 2, a phrase follows the second sentence, the fourth, and so on. The phrases come in random order, and each
-    occurs once before any is repeated. Sentences and phrases are joined by spaces. A text without a sentence is returned
-    unchanged. Raises ConfigError [transform-option] unless every ≥ 1.
+    The phrases are the eight of `FILLER`, in random order, and each occurs once before any is repeated. Sentences and phrases are
+    joined by spaces. A text without a sentence is returned unchanged.
+
+    text : the text
+    rng : source of the order of the phrases
+    every : number of sentences before each phrase. With 1, a phrase follows every sentence, also the last; with 2, it follows the
+        second sentence, the fourth, and so on.
+
+    Raises: ConfigError [transform-option] unless every ≥ 1.
     """
     check_option(every, "1 or more", fits=every >= 1, option="every")
     sentences = split_sentences(text)
@@ -303,7 +317,14 @@ def append_filler(text: str, rng: np.random.Generator, *, share: float = 1.0) ->
     """Append random empty phrases to a text, until they have at least `share` times as many words as the text.
 
     In scripts without spaces between words, each character of the text counts as a word. Text and phrases are joined by spaces,
-    and phrases may repeat. A blank text is returned unchanged. Raises ConfigError [transform-option] unless 0 ≤ share ≤ 100.
+    and phrases may repeat. A blank text is returned unchanged.
+
+    text : the text, which stays unchanged at the beginning of the result
+    rng : source of the random choice of phrases
+    share : minimum number of words in all phrases, as a multiple of the number of words of the text, from 0 to 100; with 0, no
+        phrase is appended
+
+    Raises: ConfigError [transform-option] unless 0 ≤ share ≤ 100.
     """
     check_option(share, "a number from 0 to 100", fits=0 <= share <= 100, option="share")
     min_words = share * len(split_pieces(text))
@@ -432,6 +453,11 @@ def apply_steps(text: str, steps: Sequence[Step], rng: np.random.Generator) -> s
     -------
     str
         The transformed text; `text` itself if there are no steps.
+
+    Raises
+    ------
+    ConfigError
+        [transform-option]: if an option of a step has an invalid value.
 
     Examples
     --------

@@ -35,14 +35,17 @@ def format_validation_error(
 ) -> str:
     """Format the first error that pydantic found in data.
 
+    If the first invalid value may have one of several types, the error of the type that fits the value best is formatted.
+
     Parameters
     ----------
     error : pydantic.ValidationError
         The error.
     keys : iterable of str, optional
-        Valid keys at the top level, which are suggested for an unknown key.
+        Valid keys at the top level, which are listed for an unknown top-level key, with the most similar one as a suggestion.
+        Default: none are listed.
     hidden : collection of str, optional
-        Top-level keys whose values may be secret and are not shown.
+        Top-level keys whose values may be secret and are not shown. Default: all values may be shown.
     show_values : bool, default True
         Whether to show any values.
     subject : str, default "the whole"
@@ -51,7 +54,8 @@ def format_validation_error(
     Returns
     -------
     str
-        The location, the value and what is wrong with it, without a full stop at the end.
+        The location (keys joined by "."), the value, cut to 60 characters, and what is wrong with it, without a full stop at the
+        end. For an unknown or a missing key, no value is shown.
     """
     errors = error.errors(include_url=False, include_context=False)
     first = errors[_find_error_to_report([entry["loc"] for entry in errors])]

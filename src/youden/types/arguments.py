@@ -17,14 +17,14 @@ def check_argument(name: str, value: object, expected: type | UnionType, remedy:
     value : object
         Its value.
     expected : type or union of types
-        Types that are allowed.
+        Types that are allowed; subclasses are allowed, too, for example bool for int.
     remedy : str
-        Imperative sentence that states what to pass.
+        Imperative sentence that states what to pass, with which the message ends.
 
     Raises
     ------
     ConfigError
-        [argument-type]: if the value has another type.
+        [argument-type]: if the value has another type. The message names the argument and the type of the value.
 
     Examples
     --------

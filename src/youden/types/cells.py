@@ -97,7 +97,7 @@ class CellIndex(ReadOnly):
 
         Parameters
         ----------
-        agent, item : int array
+        agent, item : int64 array
             Agent and item of each cell, as positions. Both arrays have the same shape. The index must contain every cell; this is
             not checked.
 

@@ -53,7 +53,7 @@ class PartnerRules:
         ----------
         robust : bool, optional
             True to report the robust ranking first, in which a group of suspiciously similar agents counts as one agent; False
-            for the plain ranking. Both replace a trusted panel. Ignored if `trusted` is given.
+            for the plain ranking. Both remove a trusted panel. Ignored if `trusted` is given.
         trusted : sequence of str, optional
             Ids of the agents of the trusted panel. The trusted ranking is then reported first. An empty sequence removes the
             panel and reports the plain ranking first.
@@ -63,7 +63,7 @@ class PartnerRules:
         Returns
         -------
         PartnerRules
-            New rules. If an argument is None, the old value is kept.
+            New rules. If an argument is None, it changes nothing. The groups of near-duplicate agents (`clones`) are kept.
         """
         rules = self
         if families is not None:

@@ -145,7 +145,7 @@ class Progress(Protocol):
         Parameters
         ----------
         total : int
-            Number of steps.
+            Number of steps; `advance` reports each of them.
         what : str
             Name of the task, for display.
         """
@@ -157,15 +157,15 @@ class Progress(Protocol):
         Parameters
         ----------
         n : int, default 1
-            Number of completed steps.
+            Number of completed steps since the last report, with or without an answer, including those from the store.
         failed : int, default 0
-            Number of completed steps that ended without an answer.
+            Number of these steps that ended without an answer.
         usd : float, default 0
-            Cost of the completed steps in USD. Never NaN, because calls of unknown price are refused before they are sent.
+            Cost of these steps in USD. Never NaN, because calls of unknown price are refused before they are sent.
         cached : int, default 0
-            Number of completed steps whose answer came from the store.
+            Number of these steps whose answer came from the store.
         reason : str, default ""
-            Reason for the failures, such as "refused"; empty if no step failed.
+            Reason for the failures, such as "refused"; empty if no step failed, or if the reason is unknown.
         """
         ...
 

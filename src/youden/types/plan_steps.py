@@ -60,24 +60,24 @@ class Rounds(ReadOnly):
         Returns
         -------
         Rounds
-            One round.
+            One round, which begins with the block 0.
         """
         return cls(n_paired, (0,), np.ones((1, n_agents), dtype=np.bool_))
 
     def with_round(self, start: int, active: Bools) -> Rounds:
-        """Return these rounds and one more.
+        """Return these rounds and one more, which is the last.
 
         Parameters
         ----------
         start : int
-            Number of the first block of the new round.
+            Number of the first block of the new round, counted over all rounds from 0. It is not checked.
         active : bool array (n_agents,)
             Agents that the new round samples.
 
         Returns
         -------
         Rounds
-            A new object.
+            A new object with the same maximum number of paired trials.
         """
         return Rounds(self.n_paired, (*self.starts, start), np.vstack([self.active, active]))
 

@@ -93,8 +93,8 @@ class Split(ReadOnly):
     def allows_training(self, first: Ids, item: Ids, second: Ids, other_item: Ids) -> Bools:
         """Return which comparisons may be used for training scores.
 
-        The first text must be in a training cell (agent and item), not in a held-out one. By the rule `strict`, so must the
-        second text.
+        The first text must not be in a held-out cell (agent and item). By the rule "strict", neither must the second text; by the
+        rule "paper", the second text does not matter.
 
         Parameters
         ----------
@@ -145,7 +145,8 @@ class Design(Protocol):
         Returns
         -------
         DesignResult
-            Paired trials among the eligible cells, with notes for readers of the plan.
+            Paired trials among the eligible cells, with `notes` for readers of the plan and, if the design is adaptive, the
+            `rounds` with the pilot.
 
         Raises
         ------
@@ -160,19 +161,24 @@ class BlockDesign(Protocol):
     """Design whose trials form blocks, so that a run can be extended by calls and by items."""
 
     def blocks(self, eligible: Bools, rng: np.random.Generator) -> Iterator[Trials]:
-        """Yield all possible blocks; none if no item has two eligible agents.
+        """Yield all possible blocks: sets of paired trials of one item, in which each agent appears once first and once second.
 
         Parameters
         ----------
         eligible : bool array (n_agents, n_items)
-            Cells that may be compared.
+            Cells (agent and item) that may be compared.
         rng : numpy.random.Generator
             Source of all random numbers.
 
         Yields
         ------
         Trials
-            Paired trials of one block, without block number, in the order in which `draw` uses the blocks.
+            Paired trials of one block, without block number (−1). The blocks have the order in which `draw` uses them.
+
+        Raises
+        ------
+        PlanError
+            If no item has two eligible agents; a design may yield nothing instead.
         """
         ...
 

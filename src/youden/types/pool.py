@@ -222,7 +222,7 @@ class Pool(ReadOnly):
         texts_by_repeat : sequence of object array (n_agents, n_items)
             One array per repeat, at least one: the first array has the first response of each agent to each item, the second
             array the second responses, and so on. None for a missing response. If a response exists, all earlier responses of the
-            agent to the item must exist; this is not checked.
+            agent to the item must exist; this is not checked. The first array is not copied, and becomes read-only.
         name : str
             Name of the pool.
 
@@ -261,7 +261,12 @@ class Pool(ReadOnly):
         Returns
         -------
         Pool
-            The extended pool, a new object. If one side has fewer repeats, its further responses are missing.
+            The extended pool, a new object of the same name. If one side has fewer repeats, its further responses are missing.
+
+        Raises
+        ------
+        PoolError, ValueError
+            If an array has another shape.
         """
         texts = self._append_texts(texts_by_repeat, shape=(len(agents), self.n_items), axis=0)
         return Pool.from_repeats((*self.agents, *agents), self.items, texts, self.name)
@@ -280,7 +285,12 @@ class Pool(ReadOnly):
         Returns
         -------
         Pool
-            The extended pool, a new object. If one side has fewer repeats, its further responses are missing.
+            The extended pool, a new object of the same name. If one side has fewer repeats, its further responses are missing.
+
+        Raises
+        ------
+        PoolError, ValueError
+            If an array has another shape.
         """
         texts = self._append_texts(texts_by_repeat, shape=(self.n_agents, len(items)), axis=1)
         return Pool.from_repeats(self.agents, (*self.items, *items), texts, self.name)

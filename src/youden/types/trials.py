@@ -161,7 +161,12 @@ class Trials(ReadOnly):
         Returns
         -------
         Trials
-            Trials in the given order.
+            Trials in the given order; `other_item` is −1. The arrays are not copied, and become read-only.
+
+        Raises
+        ------
+        PlanError
+            [trials-length]: if the arrays have different lengths.
         """
         n_trials = len(item)
         return cls(
@@ -190,7 +195,12 @@ class Trials(ReadOnly):
         Returns
         -------
         Trials
-            Trials in the given order.
+            Trials in the given order, which belong to no block. The arrays are not copied, and become read-only.
+
+        Raises
+        ------
+        PlanError
+            [trials-length]: if the arrays have different lengths.
         """
         n_trials = len(item)
         return cls(
@@ -209,10 +219,11 @@ class Trials(ReadOnly):
         Parameters
         ----------
         role : int
-            Index into `ROLES`.
+            New role of all trials, an index into `ROLES`: 0 "main", 1 "matched", 2 "pooled", 3 "probe", 4 "anchor",
+            5 "follow-up", 6 "self". It is not checked.
         first, second : bool array (n_trials,) or float, default 1
-            Weights of the trials for the first and for the second agent. An array has one weight per trial (True for 1, False for
-            0); a number is the weight of all trials.
+            New weights of the trials for the first and for the second agent. An array has one weight per trial (True for 1, False
+            for 0); a number is the weight of all trials. The default replaces the old weights by 1.
 
         Returns
         -------
@@ -339,8 +350,8 @@ class Trials(ReadOnly):
     def weight_by_agent(self, rows: Bools, n_agents: int) -> Floats:
         """Sum the weights of selected trials by agent.
 
-        Each trial counts for its first and for its second agent. A self-trial, in which one agent is both, therefore counts
-        twice.
+        Each trial counts for its first agent with `weight_first`, and for its second agent with `weight_second`. A self-trial, in
+        which one agent is both, therefore counts twice.
 
         Parameters
         ----------
@@ -352,7 +363,7 @@ class Trials(ReadOnly):
         Returns
         -------
         float array (n_agents,)
-            0 for an agent without a selected trial.
+            Sum of the weights of each agent, by position; 0 for an agent without a selected trial.
         """
         as_first = np.bincount(self.first[rows], self.weight_first[rows], n_agents)
         as_second = np.bincount(self.second[rows], self.weight_second[rows], n_agents)

@@ -109,11 +109,12 @@ TAGS = ["youden", "llm-evaluation"]
 def format_card(metadata: Mapping[str, Json], title: str, paragraphs: Sequence[str]) -> str:
     """Format the README.md of a dataset.
 
-    metadata : metadata that the Hub reads; they become the YAML front matter
+    metadata : JSON values by key, which the Hub reads; they become the YAML front matter, in the same order
     title : heading, as plain text; characters that Markdown would interpret are escaped
-    paragraphs : paragraphs in Markdown
+    paragraphs : paragraphs in Markdown, without line breaks at the end; they are not changed
 
-    Returns the front matter, the heading and the paragraphs, separated by blank lines.
+    Returns the front matter, the heading and the paragraphs, separated by blank lines, with a line break at the end. No file is
+    written.
     """
     yaml_text = yaml.safe_dump(dict(metadata), sort_keys=False, allow_unicode=True, width=1000)
     blocks = [f"---\n{yaml_text}---", f"# {escape_markdown(title)}", *paragraphs]

@@ -316,27 +316,28 @@ def upload_dataset(folder: Path, repo: str, *, public: bool) -> str:
     """Upload a folder as a dataset repository of the Hugging Face Hub.
 
     A repository that does not exist is created. In an existing repository, files of the same path are replaced, and other files
-    stay. The access token is read from the environment variable HF_TOKEN, or from the login by `hf auth login`.
+    stay. All files are written in one commit. The access token is read from the environment variable HF_TOKEN, or from the login
+    by `hf auth login`.
 
     Parameters
     ----------
     folder : Path
-        Folder of the dataset.
+        Folder of the dataset, which is uploaded with its subfolders.
     repo : str
         OWNER/NAME. An existing repository stays private or public.
     public : bool
-        Whether a new repository is public.
+        Whether a new repository is public; otherwise it is private.
 
     Returns
     -------
     str
-        Address of the repository.
+        URL of the repository.
 
     Raises
     ------
     ConfigError
-        [hub-missing]: if `huggingface_hub` is not installed; [hub-refused]: if the Hub refuses the upload, with its
-        message. The folder is kept.
+        [hub-missing]: if `huggingface_hub` is not installed; [hub-refused]: if the Hub refuses the upload or cannot
+        be reached, with its message. The folder is kept in both cases.
     """
     hub = _import_hub()
     try:

@@ -144,13 +144,16 @@ def table_paths(path: Path, tables: Mapping[str, pa.Table]) -> tuple[Path, ...]:
 
 
 def write_tables(path: Path, tables: Mapping[str, pa.Table], *, raw_cells: bool = False) -> tuple[Path, ...]:
-    """Write tables to the files that `table_paths` returns, and replace existing ones.
+    """Write tables to files, and replace existing ones.
 
-    path : file of the export. Its suffix selects the format: .csv, .jsonl, .parquet or .duckdb.
+    path : file of the export. Its suffix, in upper or lower case, selects the format: .csv, .jsonl, .parquet or .duckdb. A
+        missing folder is created.
     tables : tables by name
-    raw_cells : whether texts that a spreadsheet would run as formulas are written unchanged to CSV files
+    raw_cells : whether texts that a spreadsheet would run as formulas are written unchanged to CSV files. If False, a
+        spreadsheet shows them as texts, and a column `guarded` lists the changed columns of each row. No effect on other formats.
 
-    Returns only `path` if it is a .duckdb or if there is one table; otherwise one file `<stem>-<table>` per table.
+    Returns the written files. All tables of a .duckdb, or a single table, are in `path`. Otherwise, there is one file
+    `<stem>-<name>` with the same suffix per table, in the order of `tables`.
 
     Raises: ConfigError [export-format] if the suffix is unknown; [duckdb-missing] if the package `duckdb` is needed and not
         installed.

@@ -163,14 +163,17 @@ def _rate_precision(record: CalibrationRecord) -> tuple[bool, int]:
 def find_calibration(runs: Path, judge: Mapping[str, Json], *, pool: str | None) -> CalibrationRecord | None:
     """Find the latest calibration of a judge, preferably on the pool of a run.
 
-    runs : folder of runs to search; if it has no calibration of the judge, ./runs is searched
-    judge : settings of the judge, as in the signature of a run. Its name and the models that answered are not compared.
+    A calibration estimates the error rates of a judge on trials whose correct answer is known.
+
+    runs : folder of runs to search; it need not exist. If it has no calibration of the judge on any pool, ./runs is searched.
+    judge : settings of the judge by key, as in the signature of a run. All settings must be equal, except "name" and
+        "response_models" (the models that answered).
     pool : digest of the pool of the run; None if it is unknown. A calibration on this pool is preferred to a later one on
         another pool.
 
-    Returns the calibration; None if the judge was not calibrated.
+    Returns the calibration, with its date, outcome and Youden's J; None if the judge was not calibrated.
 
-    Raises: RunFolderError if a file of calibrations is damaged or has another version.
+    Raises: RunFolderError [run-file-damaged] if a file of calibrations is damaged; [run-version] if it has another version.
     """
     for folder in (runs, DEFAULT_RUNS):
         records = [record for record in read_calibrations(folder) if record.is_same_judge(judge)]

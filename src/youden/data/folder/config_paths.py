@@ -13,13 +13,15 @@ from youden.resources import find_resource_folders
 def make_relative(key: str, value: object, folder: Path) -> object:
     """Return the value of a config key; if it is a path of the user, the path is made relative to `folder`.
 
-    All other values stay unchanged: the paths of shipped pools and judges, lists, objects, and the values of keys without
-    a path.
+    These values are paths of the user: the values of "pool", "out" and "trials_from"; the value of "store" unless it is a URL;
+    the value of "judge" if it ends in .yaml or .yml. All other values stay unchanged: the paths of shipped pools and judges, for
+    example datasets/field-notes; lists; objects; and the values of other keys.
 
-    key : key of the config, such as "pool"; use "pool" for the pools of an extension, too
+    key : key of the config, for example "pool"; use "pool" for the pools of an extension, too
     value : value of the key; a path is relative to the current directory, or absolute
+    folder : folder to which the result is relative; itself relative to the current directory, or absolute
 
-    Returns the path as a text with forward slashes, or the unchanged value.
+    Returns the path as a text with forward slashes, or the unchanged value. An absolute path becomes relative, too.
     """
     if not _is_user_path(key, value, folder=Path()):
         return value
@@ -34,12 +36,14 @@ def resolve_paths(key: str, value: object, folder: Path) -> object:
     Parameters
     ----------
     key : str
-        Key of the config, such as "pool".
+        Key of the config, for example "pool".
     value : object
         Value of the key. Depending on the key, it may contain these paths:
 
-        - "pool", "judge", "store", "out", "trials_from": the value itself
-        - "judge" with the settings of a judge: the file of its prompt
+        - "pool", "out", "trials_from": the value itself
+        - "store": the value itself, unless it is a URL
+        - "judge": the value itself, if it is a text that ends in .yaml or .yml
+        - "judge" with the settings of a judge: the value of "prompt", if it ends in .md
         - "unfinished", an extension whose command was stopped: the pools that the extension adds
         - "extensions", a list of extensions: the pools that they add
     folder : Path
@@ -48,7 +52,8 @@ def resolve_paths(key: str, value: object, folder: Path) -> object:
     Returns
     -------
     object
-        A converted copy. A value without a path, such as the name of a judge or the URL of a store, is returned unchanged.
+        A converted copy, in which each path is a normalized text ("a/../b" becomes "b"). Absolute paths stay absolute. A value
+        without a path, for example the name of a judge, is returned unchanged.
     """
     if key == "extensions" and isinstance(value, list):
         return [_resolve_extension_paths(step, folder) for step in value]

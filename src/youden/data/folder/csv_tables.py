@@ -98,13 +98,13 @@ class RankingFile(StrictFile):
 
     @classmethod
     def from_rows(cls, run: str, rows: Sequence[RankingRow], *, facts: RunFacts, signature: Signature) -> Self:
-        """Make the content of `ranking.json`.
+        """Make the content of `ranking.json`; no file is written.
 
         run : name of the run
-        rows : ranking, best agent first
-        facts : content of `fit.json`. Its field `choice` has the probabilities of being the best; `p_best` is None for
-            an agent without one.
-        signature : everything that the numbers depend on
+        rows : ranking, best agent first; `agents` has one object per row, in this order
+        facts : content of `fit.json`, from which the facts about the ranking are copied. Its field `choice` has the probabilities
+            of being the best; `p_best` is None for an agent without one.
+        signature : everything that the numbers depend on, as text, and its digest
         """
         p_best = facts.choice.p_best if facts.choice else {}
         return cls(
@@ -164,10 +164,13 @@ def read_scores(path: Path, *, kind: ScoreKind, role: ScoreRole) -> Scores:
     empty cell.
 
     path : the file
-    kind : kind of the scores, which the file does not contain
-    role : whether the scores are for training or held out, which the file does not contain
+    kind : "row" or "symmetric", the kind of the scores, which the file does not contain
+    role : "train" or "holdout": whether the scores are for training or held out, which the file does not contain
 
-    Raises: RunFolderError if the file is missing or damaged.
+    Returns the scores of all agents on all items (n_agents, n_items), in the order of the rows and columns.
+
+    Raises: RunFolderError [run-missing] or [run-file-missing] if the folder or the file does not exist; [run-file-damaged] if it
+        is not such a table, or has a value that is not a number.
     """
     header, *rows = _read_rows(path)
     if header[:1] != ["agent"]:

@@ -107,7 +107,7 @@ def find_subpool(pool: Pool, agents: Sequence[str], items: Sequence[str], *, dig
     agents, items : sequence of str
         Ids of the agents and items of the part, in the order of the part.
     digest : str
-        `Pool.digest` of the part.
+        SHA-256 (hex) of the part, as in `Pool.digest`.
 
     Returns
     -------
@@ -211,9 +211,9 @@ def describe_addition(pool: Pool, new_pool: Pool, joined: Pool) -> list[str]:
     Returns
     -------
     list of str
-        The clauses state which agents and items of `new_pool` are left out, for example new items if the extension adds
-        agents; how many added responses are empty; and which ids differ so little that they may be misspelt. The list is
-        empty if there are no such agents, items, responses or ids.
+        Up to five clauses without a full stop. They state which agents and items of `new_pool` are left out, for example new
+        items if the extension adds agents; which new ids differ so little from others that they may be misspelt; and how
+        many added responses are empty. The list is empty if there are no such agents, items, ids or responses.
     """
     notes = [
         *_describe_ids("agent", pool.agents, new_pool.agents, joined.agents),
@@ -339,7 +339,7 @@ class MergedPool(NamedTuple):
 
 
 def merge_pools(pool: Pool, new_pool: Pool, *, keep: bool) -> MergedPool:
-    """Add the agents, items and responses that only a new pool has.
+    """Add the agents, items and responses that only a new pool has, and return a new pool.
 
     Parameters
     ----------
@@ -353,14 +353,16 @@ def merge_pools(pool: Pool, new_pool: Pool, *, keep: bool) -> MergedPool:
         prompts and metadata of items come from `new_pool`. If True, the old responses, prompts and metadata stay, and an
         old agent without a response to an old item gets none.
 
-        In both cases, three rules apply. If `new_pool` has all old responses of the agent to the item, further responses
-        are appended as repeats. If `new_pool` has no further response, the old responses stay. The groups of agents come
-        from `new_pool`.
+        In both cases, three rules apply. If `new_pool` has all old responses of the agent to the item (at least one),
+        further responses are appended as repeats. If `new_pool` has no further response, the old responses stay. The groups
+        and metadata of agents come from `new_pool`.
 
     Returns
     -------
     MergedPool
-        The pool, with the old agents and items first, and what changed.
+        The merged `pool`, which has the name of `pool`, with the old agents and items first; and what changed: ids of new
+        `agents` and `items`, number of new `repeats`, `changed` responses, `removed` agents, items and responses (which stay
+        in the merged pool), and ids of items whose `prompts` differ.
     """
     agents = _merge_members(pool.agents, new_pool.agents, keep=False)
     items = _merge_members(pool.items, new_pool.items, keep=keep)

@@ -63,18 +63,20 @@ def encode_table(
     Parameters
     ----------
     columns : sequence of TableColumn
-        Columns of the table.
+        Columns of the table, with name, `kind` of the values ("text", "hash", "whole", "number", "share" or "bit"), `null`
+        (whether values may be missing) and, for texts, the allowed `words` or the `entity` whose ids they are.
     values : mapping of str to array (n_rows,) or None
         Values by name of a column, for each of `columns`; None for a column of nulls. Texts are indices in the column's
         `words` or in `ids_by_entity`. Missing values are −1 in columns of texts and whole numbers, and NaN in columns of
-        other numbers. At least one column has an array, which sets the number of rows.
+        other numbers. They become null; in a column of whole numbers, only if its `null` is True. At least one column has
+        an array, which sets the number of rows.
     ids_by_entity : mapping of str to sequence of str
         Ids of "agents", "items" or "models", for the columns that contain ids.
 
     Returns
     -------
     pyarrow.Table
-        One column per entry of `columns`, in their order.
+        One column per entry of `columns`, in their order. Texts are dictionary-encoded, except hashes and columns of nulls.
     """
     arrays = [array for array in values.values() if array is not None]
     n_rows = len(arrays[0])
@@ -137,9 +139,9 @@ def write_table(path: Path, table: pa.Table, metadata: BaseModel, *, group_size:
     """Write a table as a Parquet file, compressed with zstd, and replace an existing file atomically.
 
     path : the file; its folder is created if it does not exist
-    table : rows to write; the metadata of its schema are dropped
-    metadata : metadata, which are stored as JSON in the schema
-    group_size : maximum number of rows in a row group (Parquet's unit of consecutive rows). Default: that of pyarrow.
+    table : rows to write; the metadata of its schema are not written
+    metadata : pydantic model, which is stored as JSON in the schema, under the key `youden`
+    group_size : maximum number of rows in a row group (Parquet's unit of consecutive rows). Default: that of pyarrow, 1,048,576.
     """
     table = table.replace_schema_metadata(with_table_metadata(table.schema, metadata).metadata)
     with atomic_write(path) as tmp_path:
@@ -202,13 +204,13 @@ class ParquetTable(Generic[M]):
             yield replace(self, n_rows=file_metadata.row_group(group).num_rows, group=group)
 
     def read(self, columns: Sequence[TableColumn], ids_by_entity: IdsByEntity) -> dict[str, NDArray[Any]]:
-        """Read columns as arrays.
+        """Read columns of the table, or of its single row group, as arrays.
 
         Parameters
         ----------
         columns : sequence of TableColumn
-            Columns to read.
-        ids_by_entity : mapping
+            Columns to read, with name and `kind` of the values.
+        ids_by_entity : mapping of str to sequence of str
             Entity ("agents", "items" or "models") → ids. A column of ids is read as positions in the ids of its entity.
 
         Returns
@@ -222,7 +224,8 @@ class ParquetTable(Generic[M]):
         ------
         RunFolderError
             [run-file-damaged]: if a column is missing or of a different type, has nulls that are not allowed, or contains a
-            text that is not in `ids_by_entity` or in the column's `words`, or a share that is not from 0 to 1.
+            text that is not in `ids_by_entity` or in the column's `words`, a share that is not from 0 to 1, or a bit that is
+            not 0 or 1; if the file cannot be read.
         """
         return {column.name: self._read_as_array(column, ids_by_entity) for column in columns}
 

@@ -46,13 +46,15 @@ class RatesMetadata(TableMetadata):
 def write_rates(path: Path, chunks: Iterable[tuple[int, Rates]], template: Plan | Rates) -> None:
     """Write true- and false-positive rates to a Parquet file, with one row for each item and ordered pair of agents.
 
-    The rates are written in chunks of consecutive items, so that only one chunk is in memory at a time. The field `detail`
-    of the rates, with sums of the answers to independent trials, is not written.
+    The rates are written in chunks of consecutive items, so that only one chunk is in memory at a time. The rows of a chunk are
+    sorted by item, first and second agent. A rate without an answered trial (NaN) becomes null. The field `detail` of the rates,
+    with sums of the answers to independent trials, is not written.
 
-    path : file to write; an existing one is replaced atomically
+    path : file to write; an existing one is replaced atomically, and a missing folder is created
     chunks : for each chunk, the position of its first item among all items, and the rates on its items. In each chunk, the
         items are numbered from 0. There is at least one chunk, and the chunks are in the order of the items.
-    template : object with the agents, the items and the split of the whole run, which are stored as metadata
+    template : object with the agents, the items, the rule of independent trials, and the split (training and held-out cells) of
+        the whole run, which are stored as metadata
     """
     ids_by_entity = {"agents": template.agent_ids, "items": template.item_ids}
     metadata = RatesMetadata(
@@ -135,10 +137,11 @@ class PairsMetadata(TableMetadata):
 def write_pairs(path: Path, pairs: Pairs, *, agents: tuple[str, ...], ranking_digest: str) -> None:
     """Write pairs of agents to a Parquet file, one row per ordered pair; NaN becomes null.
 
-    path : file to write; an existing one is replaced atomically
-    pairs : measures of all pairs
+    path : file to write; an existing one is replaced atomically, and a missing folder is created
+    pairs : measures of all pairs, arrays (n_agents, n_agents), and the abilities. The abilities and the digest are stored as
+        metadata.
     agents : ids of the agents, by position in the pairs
-    ranking_digest : SHA-256 (hex) of the file ranking.csv of the same fit
+    ranking_digest : SHA-256 (hex) of the file ranking.csv of the same fit, with which `read_pairs` compares the ranking
     """
     first, second = np.nonzero(~np.eye(len(agents), dtype=np.bool_))
     abilities = [None if np.isnan(ability) else ability for ability in pairs.ability.tolist()]

@@ -157,8 +157,9 @@ def parse_versioned_json(path: Path, content: bytes, adapter: TypeAdapter[T]) ->
     Raises
     ------
     RunFolderError
-        [run-version]: if another version of youden wrote the file; [run-file-damaged]: if the content is not JSON, lacks a
-        key, or has an unknown key or a value of a different type; the message then names the key.
+        [run-version]: if another version of youden wrote the file, that is, if `version` is not the one version that this
+        release reads; [run-file-damaged]: if the content is not a JSON object, is nested too deeply, lacks a key, or has an
+        unknown key or a value of a different type; the message names the key.
     """
     # the version comes first, because a file of another version may have other keys
     try:
@@ -241,7 +242,8 @@ class PoolSummary(ReadOnly):
         Returns
         -------
         PoolSummary
-            Ids, digest, number of cells without a response, and mean length of each agent's responses in words.
+            Name, digest, `source`, agents, ids of the items, number of cells (agent and item) without a response, and
+            `mean_length`: the mean number of words in each agent's first responses, float array (n_agents,).
         """
         item_ids = tuple(item.id for item in pool.items)
         return cls(
@@ -410,12 +412,12 @@ class GateLedger(StrictFile):
         agent, baseline : str
             Ids of the agents that are compared.
         by : {"ability", "quality"}, default "ability"
-            Quantity that is compared, whose unit the margin has.
+            Quantity that was compared; only analyses of this quantity count. The margin has its unit.
 
         Returns
         -------
         float or None
-            None if no margin is recorded.
+            The margin, greater than 0; None if no margin is recorded.
         """
         earlier = self._find_analyses(agent, baseline)
         return None if earlier is None else earlier.margins.get(by)
@@ -437,9 +439,10 @@ class GateLedger(StrictFile):
         agent, baseline : str
             Ids of the agents that are compared.
         answers : str
-            SHA-256 (hex) of the analysed answers. If the ledger already has an analysis of these answers, no analysis is added.
+            SHA-256 (hex) of the analysed answers. If the ledger already has an analysis of these answers, no analysis is added,
+            but the margin is still recorded.
         margin : float
-            Margin of the analysis. The ledger keeps the smallest one.
+            Margin of the analysis, greater than 0, in the unit of `by`. The ledger keeps the smallest one for each quantity.
         by : {"ability", "quality"}, default "ability"
             Quantity that is compared.
         target : {"items-like-these", "these-items"}, default "items-like-these"

@@ -314,16 +314,19 @@ class RunFolder:
         self.write_rate_chunks([(0, rates)], rates)
 
     def write_rate_chunks(self, chunks: Iterable[tuple[int, Rates]], template: Plan | Rates) -> None:
-        """Write rates.parquet from chunks (consecutive items).
+        """Write rates.parquet from chunks (consecutive items), and replace an existing one atomically.
+
+        The field `detail` of the rates, with sums of the answers to independent trials, is not written.
 
         Parameters
         ----------
         chunks : iterable of (int, Rates)
-            For each chunk, the position of its first item, and the rates of its items, which are numbered from 0 in each
-            chunk. There is at least one chunk, and the chunks are in the order of the items. Only one chunk is in memory
-            at a time.
+            For each chunk, the position of its first item among all items, and the true- and false-positive rates of its
+            items, which are numbered from 0 in each chunk. There is at least one chunk, and the chunks are in the order of
+            the items. Only one chunk is in memory at a time.
         template : Plan or Rates
-            Object with the agents, the items and the split (training and held-out cells) of the whole run.
+            Object with the agents, the items and the split (training and held-out cells) of the whole run, which are stored
+            as metadata.
         """
         rate_tables.write_rates(self.file("rates.parquet"), chunks, template)
 

@@ -71,8 +71,10 @@ class SplitFields(StrictFile):
     def to_split(self, path: Path, shape: tuple[int, int]) -> Split:
         """Decode the stored split: which cells (an agent and an item) are for training, and which are held out.
 
-        path : file of the fields, for error messages
+        path : file of the fields, for error messages; it is not read
         shape : number of agents and of items, which is the shape of the decoded bool arrays
+
+        Returns the split: bool arrays `train` and `holdout` (n_agents, n_items), and the rule, fraction and seed.
 
         Raises: RunFolderError [run-file-damaged] if the fields have fewer bits than this shape has cells, or are not base64.
         """

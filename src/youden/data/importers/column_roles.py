@@ -92,14 +92,17 @@ def find_roles(
     The roles are agent, item, text (the response), prompt, group, empty (a mark for empty responses) and repeat. Only a
     column of texts and a column that identifies the items, an item or a prompt, are necessary.
 
-    rows : rows of one table, or of several tables with the same columns; no value is nested
-    location_columns : columns that hold the folder and the file of a row, if there are several files
+    rows : values by column of each row of one table, or of several tables with the same columns; no value is nested
+    location_columns : columns that hold the folder and the file of a row, in this order, if there are several files
     given : column by role, as named by the user. The role text may have one column per agent, separated by commas. The rows
-        must have these columns, which is not checked.
+        must have these columns, which is not checked. Default: all roles are inferred from the names and values of the columns.
 
-    Returns the columns by role, and those without a role. In a wide table, the columns of the agents are `agent_columns`.
+    Returns the columns by role (`columns`; several columns that together have a role are joined, as in "a + b"), those that name
+    the `agents`, and those without a role (`unused`). In a wide table, which has a column of responses per agent, the columns
+    of the agents are `agent_columns`.
 
-    Raises: UnclearColumnsError if a necessary role has no column, or if several columns may have the role.
+    Raises: UnclearColumnsError if a necessary role has no column, if several columns may have the role, or if the table seems to
+        have no header. Its `options` propose columns by role, if any are known.
     """
     return _RoleSearch(rows, location_columns, given or {}).find_roles()
 
@@ -155,8 +158,10 @@ class _RoleSearch(WideTableSearch):
 
         Returns the columns by role, and the columns without a role.
 
-        Raises: UnclearColumnsError in two cases. (1) It is unclear which column holds the responses. (2) Several agents are a
-            guess, and the user did not name the column of items.
+        The first column whose name suggests responses is chosen for them, or else the column of prose with the longest texts.
+
+        Raises: UnclearColumnsError in three cases. (1) It is unclear which column holds the responses. (2) Several agents are a
+            guess, and the user did not name the column of items. (3) The table seems to have no header.
         """
         prose_columns = [name for name in self.unnamed_columns if self.table[name].is_prose]
         prose_columns.sort(key=lambda name: self.table[name].mean_length)
@@ -183,7 +188,8 @@ class _RoleSearch(WideTableSearch):
         """Return whether a column of prose may hold the responses of all agents although its name does not suggest it.
 
         The table must have several files, or it must be certain which columns name the agents. One exception applies. If only
-        files or folders name the agents, several columns of prose may each belong to a different agent.
+        files or folders name the agents, several columns of prose may each belong to a different agent. The result is then
+        False if `unshared_prose` has more than one column.
 
         agents : columns that together name an agent
         unshared_prose : columns of prose in which no two agents have the same text
@@ -363,10 +369,10 @@ class _RoleSearch(WideTableSearch):
 
         Two agents share an item if both responded to it. The result is a single column or a pair of columns. Pairs are formed
         from the first four columns only. If several choices are equally good, the first one is returned, and single columns
-        come first.
+        come first. For each choice, the best of `item_columns` counts that is not one of the columns of agents.
 
-        agent_columns : columns that may name agents
-        item_columns : columns of ids or prompts
+        agent_columns : columns that may name agents; only the first 50 are examined
+        item_columns : columns of ids or prompts; only the first 50 are examined
         """
         single_columns = [(name,) for name in agent_columns[:_MAX_CANDIDATES]]
         pairs_of_columns = combinations(agent_columns[:4], 2)
@@ -386,7 +392,8 @@ class _RoleSearch(WideTableSearch):
     def count_shared_cells(self, agents: Sequence[str], item: str) -> int:
         """Count the responses that can be compared: those of agents to items to which another agent responded, too.
 
-        Returns 0 if both the agents and the items seem to be categories, such as channels and priorities.
+        Each pair of an agent and an item counts once. Returns 0 if the items, or both the agents and the items, seem to be
+        categories, for example channels and priorities.
 
         agents : columns that together name an agent
         item : column that may identify the items
@@ -442,7 +449,8 @@ class _RoleSearch(WideTableSearch):
         """Raise UnclearColumnsError if a different column could hold the responses as well as the chosen column.
 
         The error proposes the chosen column if it is known which columns name the agents. Otherwise, it proposes one column
-        per agent. Nothing is checked if the user named the column of responses, or if the table has several files.
+        per agent, without naming the columns. Nothing is checked if the user named the column of responses, or if the table
+        has several files.
 
         roles : all roles; the chosen column has the role "text"
         unshared_prose : columns of prose without a role in which no two agents have the same text
@@ -464,7 +472,7 @@ class _RoleSearch(WideTableSearch):
         The columns `unshared_prose` are candidates. Other columns of prose are candidates if their names suggest responses
         and the name of the chosen column is unusual. A candidate must meet these conditions:
 
-        - It has no role.
+        - It has no role, and its texts are not all equal to those of the chosen column.
         - It does not come from a nested value, and is not named like a part of a response, such as its reasoning.
         - Its texts seldom recur, and no two agents have the same text. Agents have equal questions, but different responses.
 
@@ -490,7 +498,8 @@ class _RoleSearch(WideTableSearch):
         """Choose the columns of the roles item, prompt, group, empty and repeat, and return the columns of all roles.
 
         A column with the role "empty" marks responses that are empty on purpose. A column with the role "repeat" numbers
-        several responses of an agent to an item. If several columns fit a role, the first candidate gets it.
+        several responses of an agent to an item. If several columns fit a role, the first candidate gets it. Columns without
+        a role become `unused`. If no column has the role "item", the ids of items are generated (`has_generated_ids`).
 
         agents : columns that together name an agent; empty if the table has a column per agent
         text : column of responses; None if the table has a column per agent
@@ -531,7 +540,7 @@ class _RoleSearch(WideTableSearch):
         """Find the columns of the roles "item" (ids of the items) and "prompt". Without ids, prompts identify the items.
 
         A column whose name suggests no role may still hold ids. Its values must not be prose, and another column must have
-        the prompts.
+        the prompts; otherwise, it has the role "prompt".
 
         agents : columns that together name an agent; empty if each agent has its own column
         used : columns that have another role

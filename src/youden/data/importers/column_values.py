@@ -203,6 +203,8 @@ class TableColumns(dict[str, ColumnValues]):
         - 80% of the number of rows, because few pairs in many rows suggest categories with few values;
         - half of n_agents · n_items, because fewer pairs suggest categories with many values.
 
+        Rows without an agent or an item are ignored. Without other rows, the result is True.
+
         agents : columns that together name an agent
         item : column that may identify the items
         """

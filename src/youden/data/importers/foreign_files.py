@@ -52,7 +52,7 @@ def find_files(paths: Sequence[Path], patterns: Sequence[str], *, expected_kind:
     """List the given files, and those files in the given folders that match a pattern.
 
     paths : files, which may have any name, and folders, which are searched at any depth
-    patterns : glob patterns for the names of files in folders; upper and lower case are equal
+    patterns : glob patterns for the names of files in folders, for example "*.json"; upper and lower case are equal
     expected_kind : expected kind of file, for messages, such as "an Inspect log"
 
     Returns each file once, in the order of `paths`; files of one folder are sorted by path.
@@ -178,8 +178,8 @@ def parse_json(
 
     Returns the parsed value.
 
-    Raises: ImportFormatError [import-json] if the text is not JSON or nested too deeply; [import-encoding] if the bytes are not
-        UTF-8.
+    Raises: ImportFormatError [import-json] if the text is not JSON, has an object with the same key twice, or is nested more
+        than 200 deep; [import-encoding] if the bytes are not UTF-8.
     """
     decoded = text if isinstance(text, str) else _decode_utf8(text, location, remedy)
     try:
@@ -241,7 +241,18 @@ def read_lines(path: Path, replaced: Replacements | None = None) -> Iterator[tup
 
 
 def parse_lines(text: str, path: Path, replaced: Replacements | None = None) -> Iterator[tuple[str, dict[str, Json]]]:
-    """Parse the objects in the JSON Lines `text` of the file `path`; see `read_lines` for results and errors."""
+    """Parse the objects in a text in JSON Lines, which has one object per line; blank lines are skipped.
+
+    text : content of the file
+    path : path of the file, for locations and errors; it is not read
+    replaced : counts the values that were replaced: NaN and infinities by None, unpaired surrogates by U+FFFD. Default: they
+        are replaced, but not counted.
+
+    Yields the location of each object (the file and the line, from 1), for error messages, and the object.
+
+    Raises: ImportFormatError [import-json] if a line is not JSON; [import-format] if it is not an object. The error is raised
+        when the line is reached.
+    """
     for number, line in enumerate(text.split("\n"), 1):
         if line and not line.isspace():
             location = f"{path}, line {number}"

@@ -16,10 +16,12 @@ RUN_FILES = ("pool.json", "plan.parquet", "verdicts.parquet")
 def check_output_folder(out: Path, *, run_files: Sequence[str] = RUN_FILES, last_file: str = RESPONSES) -> None:
     """Check that an import may write into a folder, and delete temporary files that a stopped import left in it.
 
-    out : folder, which need not exist
-    run_files : names of the files of a run. A folder that contains one of them is refused.
-    last_file : name of the file that an import writes last. A folder with this file contains a complete import, which may be
-        overwritten. A folder without it may contain only the files of agents and items, which a stopped import has left.
+    out : folder, which need not exist; it is not created
+    run_files : names of the files of a run. A folder that contains one of them is refused. Default: pool.json, plan.parquet and
+        verdicts.parquet.
+    last_file : name of the file that an import writes last, by default responses.jsonl. A folder with this file contains a
+        complete import, which may be overwritten. A folder without it may contain only agents.jsonl and items.jsonl, which a
+        stopped import has left.
 
     Raises: ImportFormatError [out-not-empty] if `out` is a file, if it contains a run, or if it contains other files without
         `last_file`.

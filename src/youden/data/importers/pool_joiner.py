@@ -144,13 +144,13 @@ class PoolBuilder:
     ) -> None:
         """Add one response, or a list of responses, which are repeats.
 
-        A text of spaces becomes an empty text. A response that cannot be used is counted by its reason. A response is compared
-        with the earlier response of the agent to the item that has the same `repeat` or, without a `repeat`, with the first
-        one.
+        A text of spaces becomes an empty text. A response that cannot be used is counted by its reason, and no error is raised.
+        A response is compared with the earlier response of the agent to the item that has the same `repeat` or, without a
+        `repeat`, with the first one.
 
         The response counts as left out in these cases:
 
-        - The text is None, or equal to the earlier response.
+        - The text is None or an empty list, or equal to the earlier response.
         - The text is empty, has no `repeat`, and the agent has another response to the item.
 
         The response counts as dropped in these cases:
@@ -167,9 +167,9 @@ class PoolBuilder:
         location : str
             File and line, for messages.
         prompt : str, optional
-            Prompt of the item; ignored if an earlier response to the item has one.
+            Prompt of the item; ignored if an earlier response to the item has one. A different prompt is reported by `build`.
         group : str, optional
-            Group of the agent; ignored if an earlier response of the agent has one.
+            Group of the agent; ignored if an earlier response of the agent has one, or if it is not a valid name.
         repeat : str or int, optional
             Number or label that distinguishes several responses of the agent to the item. Several responses in a list get
             the labels "<repeat>.1", "<repeat>.2" and so on, or 1, 2 and so on if `repeat` is None.
@@ -477,15 +477,16 @@ class PromptItemIds:
 
         Usually, each prompt is one item, which all agents share. However, an agent may have several different responses to a
         prompt with the same `repeat`. Its first response then belongs to the first item of the prompt, the second to a second
-        item, and so on.
+        item, and so on. The object remembers all earlier calls.
 
         agent : id of the agent
         prompt : prompt of the item
         text : the response; a response without a text (None) is different from all others
         repeat : number or label of the repeat; responses with different labels may belong to one item
 
-        Returns an id from `make_id`, such as "item-0000". Items are numbered in the order in which they first occur. The
-        prompt of a second item ends with " (2)".
+        Returns an id from `make_id`, the function of the object that gets the number and the prompt of an item; by default, ids
+        are "item-0000" and so on. Items are numbered from 0 in the order in which they first occur. The prompt of a second
+        item ends with " (2)".
         """
         text_numbers = self._text_numbers.setdefault((agent, prompt, str(repeat)), {})
         text_key = object() if text is None else text  # a new object equals no earlier text

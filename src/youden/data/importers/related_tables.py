@@ -116,15 +116,18 @@ def prepare_table(file: Path, name: str, rows: Rows, columns: Mapping[str, str],
     - If only the objects in the lists of a column have responses, each of these objects becomes a row.
     - In spreadsheets, empty cells of agents, items and prompts are filled with the value above.
     - Rows without responses, such as the rows of a grader in a log, are left out.
+    - A first row that has no column in common with the other rows is the header of a log. It is left out, and its agents are
+      added to all other rows.
 
     The rows of a known public data set stay unchanged, unless the user named the column of responses.
 
     name : name of the file or sheet
     rows : location and values of each row, as the file has them; at least one
     columns : columns that the user named, by role, such as {"text": "answer"}
-    add_note : callback that receives each assumption about the table, and its location
+    add_note : callback that receives each assumption about the table (a sentence), and its location
 
-    Returns the table with its flat rows.
+    Returns the table with its flat rows: location and values by column of each row. `first_row` stays nested. `rows` is not
+    changed.
     """
     first_row = dict(rows[0][1])
     if "text" not in columns and "text" in detect_known_layout(first_row):
@@ -244,8 +247,10 @@ def split_by_responses(
     Files with names such as "questions" or "config" count as tables without responses, unless all files have such names.
 
     path : file or folder that the user named
+    tables : tables of all files
     columns : columns that the user named, by role, such as {"text": "answer"}
-    add_note : callback that receives the number of tables without responses, and an empty location
+    add_note : callback that receives a sentence with the number and the names of the tables without responses, and an empty
+        location; it is called only if there are such tables
 
     Returns the tables from which responses are read, and the others, both in the given order.
     """
@@ -374,8 +379,11 @@ def _remove_number(path: Path) -> Path:
 def add_prompts(roles: Roles, tables: Sequence[SourceTable], other_tables: Sequence[SourceTable]) -> Roles:
     """Add the prompts from other tables to the rows of `tables`, and return the roles with the added column.
 
-    An item gets the prompt from the folder of its response, or else from the first table that has one, or else None. Nothing is
-    changed if there are already prompts, if the items have no ids, or if no table has their prompts.
+    An item gets the prompt from the folder of its response, or else from the first table that has one, or else None. If there are
+    already prompts, if the items have no ids, or if no table has their prompts, nothing is changed, and `roles` is returned.
+
+    The new column has the name of the column of prompts in the other tables. If `tables` have a column of this name, it gets the
+    addition " (prompt)".
 
     roles : roles of the columns of `tables`
     tables : tables with responses, whose rows are changed in place

@@ -50,10 +50,11 @@ class ColumnPath:
 
         The name of an existing column is never split, even if it contains + or [].
 
-        text : text to parse. A path may contain one list, written as `[]`, and starts with the name of a column.
+        text : text to parse. A path starts with the name of a column, followed by keys (`.key`) and list positions (`[0]`,
+            `[-1]`). It may contain one list, all of whose elements are meant, written as `[]`.
         columns : names of the columns of the table
 
-        Returns None if the text is none of these.
+        Returns the path, whose steps after the column are not checked; None if the text is none of these.
         """
         names = (text,) if text in columns else split_composite(text, columns)
         if names:
@@ -156,15 +157,17 @@ def parse_column_paths(
 ) -> tuple[dict[str, ColumnPath], dict[str, ColumnPath]]:
     """Parse the columns, or paths to values, that the user named.
 
-    file : file of the table, for error messages
+    file : file of the table, for error messages; it is not read
     row : first row of the table, which may be nested
-    columns : column or path by role; the role "text" may have several, separated by commas, one per agent
+    columns : column or path by role; the role "text" may have several, separated by commas, one per agent. A path is, for
+        example, `choices[].text`. Several columns that together have a role are joined by "+".
 
     Returns two dictionaries: role → path, and agent → path of its responses. The second is empty unless the role "text" has
     several columns. In this case, the agents are named after the columns, and the first dictionary has no role "text".
 
-    Raises: ImportFormatError [import-columns] if a column or path does not exist or is not valid; if the role "text" is
-        missing; if the roles "item" and "prompt" are both missing; if the columns of texts and agents contradict each other.
+    Raises: ImportFormatError [import-columns] if the first column of a path does not exist, or the path is not valid; if the
+        role "text" is missing; if the roles "item" and "prompt" are both missing; if both columns of texts and the role "agent"
+        name the agents; if a path leads into a list (`[]`), and that of "text" does not.
     """
     paths: dict[str, ColumnPath] = {}
     agent_paths: dict[str, ColumnPath] = {}
@@ -260,7 +263,8 @@ class ResponseReader:
 
         An empty cell is an empty response, unless the row has no other value or the cells of all agents are empty. Such a row, or
         one with empty lists, is counted as left out. The responses of lists with different lengths, and values that no pool can
-        hold, such as a response that is a number, are counted as dropped (`PoolBuilder.add`).
+        hold, are counted as dropped (`PoolBuilder.add`). A response that is a number is dropped if `is_exact` is true;
+        otherwise, it is converted to a text. No error is raised.
 
         row : values by column, which may be nested
         location : file and line, for messages

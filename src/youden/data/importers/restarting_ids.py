@@ -66,7 +66,7 @@ def resolve_restarting_ids(roles: Roles, rows: Sequence[Row], *, location: str) 
     agents include the number of a run, this number is removed.
 
     roles : roles of the columns of the table
-    rows : all rows of the table; no value is nested
+    rows : values by column of all rows of the table; no value is nested. The rows are not changed.
     location : name of the table, for error messages
 
     Returns the changed roles, or the given roles if nothing needs to be changed.

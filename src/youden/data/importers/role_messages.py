@@ -22,10 +22,11 @@ def unclear_columns_error(
 ) -> ImportFormatError:
     """Make the error that the roles of columns are unclear.
 
-    path : file or folder
+    path : file or folder, with which the message begins
     problem : what is unclear, without a full stop
-    columns : names of the columns; the message lists the first of them
-    options : column for each role, as a possible solution. The message contains a command that sets these columns.
+    columns : names of the columns; the message lists the first of them, up to 250 characters
+    options : column for each role, as a possible solution. The message contains a command that sets these columns. Default: the
+        message only explains how columns are named.
 
     Returns the error [import-columns], to be raised by the caller.
     """

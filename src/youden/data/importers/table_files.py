@@ -170,12 +170,17 @@ def read_tables(file: Path, add_note: AddNote, replaced: Replacements) -> Iterat
     """Yield the name and the rows of each table in a file.
 
     An Excel file yields one table per sheet (`read_excel_sheets`). Any other file yields one table, which may have no rows.
-    The name is the name of the file without its suffix or, if there are several sheets, the title of the sheet. The rows are
-    pairs of a location and a dictionary. The errors are those of `read_rows`.
+    The name is the name of the file without its suffix or, if there are several sheets, the title of the sheet. The rows are a
+    list of pairs: the location (file and line or row) and the values by column. Hidden sheets, sheets without a table, and sheets
+    whose columns are not similar to those of the first sheet are skipped.
 
-    file : file of a table, or folder of a split that `datasets` saved
-    add_note : callback that receives each assumption about the file, and its location
+    file : Excel, CSV, TSV, JSON, JSON Lines or Parquet file, or folder of a split that `datasets` saved
+    add_note : callback that receives each assumption about the file (a sentence), and its location
     replaced : counts the values that reading replaces, such as NaN, which becomes None
+
+    Raises: ImportFormatError [import-format], [import-csv], [import-json] or [import-encoding] if the content does not have the
+        format of the file's suffix, or if the suffix is unknown; [import-empty] if a CSV file, or a sheet with a header, has no
+        rows; [import-not-found] if the file cannot be read. The errors are raised during the iteration.
     """
     if file.suffix.lower() not in EXCEL:
         name = file.stem if file.is_file() else file.name
@@ -197,7 +202,8 @@ def read_rows(
     file : Path
         CSV, TSV, JSON, JSON Lines or Parquet file, or the folder that `save_to_disk` of `datasets` wrote for a split.
     replaced : Replacements, optional
-        Counter of the values that are replaced because a pool cannot hold them, such as NaN.
+        Counter of the values that are replaced because a pool cannot hold them: NaN by None, unpaired surrogates by U+FFFD.
+        Default: they are replaced, but not counted.
     add_note : callable, optional
         Function that is called with each assumption about the file (a sentence), and its location. Default: assumptions
         are not reported.
@@ -215,8 +221,11 @@ def read_rows(
     ------
     ImportFormatError
         [import-format], [import-csv], [import-json] or [import-encoding] if the content does not have the format of the
-        file's extension; [import-empty] if a CSV or TSV file that is not read strictly has no rows; [import-not-found] if
-        the file cannot be read. Some errors are only raised during the iteration.
+        file's extension, or if the extension is another one, for example .xlsx; [import-empty] if a CSV or TSV file that is
+        not read strictly has no rows; [import-not-found] if the file cannot be read. Some errors are only raised during the
+        iteration.
+    InputError
+        If the content of a Parquet file or split is too large when it is decompressed.
     """
     match file.suffix.lower():
         case ".csv" | ".tsv" | ".tab":
@@ -325,9 +334,11 @@ def is_pool_header(names: Iterable[object]) -> bool:
 def read_separated(file: Path, separator: str, *, text: str) -> Iterator[tuple[str, list[str]]]:
     """Yield the location and the fields of each record of a CSV text, the header first; a blank line is an empty list.
 
-    A location has the number of the record's first line.
+    A location is the path and the number of the record's first line, from 1. Fields are not converted. A record may have more
+    or fewer fields than the header.
 
-    file : path of the file, for locations and errors
+    file : path of the file, for locations and errors; it is not read
+    separator : one character between the fields, for example a comma or a tab
     text : content of the file
 
     Raises: ImportFormatError [import-csv] if a record is not valid CSV.

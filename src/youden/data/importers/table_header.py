@@ -55,10 +55,11 @@ def find_rows_below_header(records: Records, file: Path, add_note: AddNote, *, r
     The header is the first line with several cells that is not a title. Empty and repeated columns, repeated headers, and
     lines of totals at the end are left out.
 
-    records : location and cells of each line
-    file : file of the table, for error messages
+    records : location and cells of each line; an empty cell is None
+    file : file of the table, for error messages; it is not read
     add_note : callback that receives a sentence and its location, for example if lines above the header are left out
-    ragged : whether rows may be longer than the header; the additional columns get names
+    ragged : whether rows may be longer than the header; the additional columns get names, for example "column 3". Empty cells
+        after the last column of the header are always allowed.
 
     Returns the location of each row, and its values by column. The value of a missing cell is None. If the header has two
     lines, their names are joined, as in "gpt answer".
@@ -480,9 +481,10 @@ def fill_down(rows: Rows, column: str, add_note: AddNote) -> None:
     In files, a value is often written only in the first of several rows. Nothing is filled if the first cell is empty, or if
     less than 30% of the cells are empty.
 
-    rows : location and values by column of each row
-    column : name of the column
-    add_note : callback that receives a sentence about the filled cells, and the location of the first row
+    rows : location and values by column of each row; at least one
+    column : name of the column; a row without this column has an empty cell
+    add_note : callback that receives a sentence with the number of filled cells, and the location of the first row; it is called
+        only if cells are filled
     """
     values = [row.get(column) for _, row in rows]
     n_empty = values.count(None)

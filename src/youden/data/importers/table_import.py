@@ -70,10 +70,11 @@ def read_table(
     Parameters
     ----------
     paths : sequence of Path
-        Files, and folders of tables that belong together.
+        Files, and folders of tables that belong together; at least one. The pool is named after the first path.
     columns : mapping of str to str
         Column, or path inside a column, by role: agent, item, text, prompt, group, empty or repeat; for texts also several
-        columns, separated by commas, one per agent. Roles that are not named are inferred; the mapping may be empty.
+        columns, separated by commas, one per agent. Roles that are not named are inferred; the mapping may be empty. The
+        value "rows" for the role repeat means that rows of one agent and item are repeats, in their order.
     exact : bool, default True
         Whether tables whose columns are named are read as they are: an empty cell is an empty response, a response that is
         a number is left out of the pool and counted in the result, and ids keep the spaces around them.
@@ -84,14 +85,15 @@ def read_table(
     Returns
     -------
     ImportedPool
-        The pool; `used_columns` describes the columns that were used.
+        The `pool`; `used_columns` describes the columns that were used, and is empty if `exact` read tables as they are;
+        `notes` lists assumptions and what was left out.
 
     Raises
     ------
     ImportFormatError
-        [import-columns] if the role of a column is not clear; [import-ids] if ids of items restart and nothing else
-        identifies the items; [import-format] and others if a file cannot be read. The message starts with file and
-        location.
+        [import-columns] if the role of a column is not clear, or `columns` has an unknown role; [import-ids] if ids of items
+        restart and nothing else identifies the items; [import-empty] if there is no response; [import-format] and others if
+        a file cannot be read. The message starts with file and location.
     """
     columns = dict(columns)
     files = find_tables(paths)
@@ -400,7 +402,8 @@ class _TableImporter:
         If only the first sheet of a spreadsheet was read, the responses may be in another sheet. Therefore, the message names
         the sheets that were not read.
 
-        error : the problem, and the columns that would solve it
+        error : the problem, and the columns that would solve it. If it has such columns, the message contains a command that
+            sets them and the columns that the user named.
         rows : rows of the tables, whose columns the message lists
 
         Returns the error [import-columns], to be raised by the caller.

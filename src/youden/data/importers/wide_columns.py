@@ -69,7 +69,7 @@ class WideTableSearch(ColumnCandidates):
         - chosen columns that may hold something else, such as remarks;
         - if the responses are prose, other columns that may hold the responses of another agent.
 
-        The error proposes the chosen columns that are not doubtful.
+        The error proposes the chosen columns that are not doubtful as responses, and `question` as prompts.
 
         agent_columns : chosen columns, which may each hold the responses of one agent; at least two
         question : column of questions; None if the table has no such column
@@ -91,10 +91,10 @@ class WideTableSearch(ColumnCandidates):
         raise UnclearColumnsError(problem, **options)
 
     def set_item_columns(self, question: str | None, prose_columns: Sequence[str]) -> None:
-        """Set the columns that may identify the items of a table with one column per agent.
+        """Set `item_columns`: the columns that may identify the items of a table with one column per agent.
 
         Columns of ids or questions may identify the items. In a table without questions, columns of e-mail addresses, URLs
-        and UUIDs may do so, too, whatever their names are.
+        and UUIDs may do so, too, whatever their names are. If there is a column of questions, `prompt_columns` is set to it.
 
         question : column of questions; None if the table has no such column
         prose_columns : columns of questions or responses, which are never ids
@@ -113,8 +113,8 @@ class WideTableSearch(ColumnCandidates):
 
         A column is doubtful if one of these statements is true:
 
-        - It may hold remarks: it has a name such as "Ana's comments", no name, or less than half the usual number of values.
-        - It may hold further questions: its fraction of questions is by far the largest.
+        - It may hold remarks: it has a name such as "Ana's comments", no name, or less than half the median number of values.
+        - It may hold further questions: `has_question` is true, and its fraction of questions is the largest by at least 0.5.
         - It may hold parts of responses: it is named like an agent with a word such as "thinking", as "gpt thinking" next to
           "gpt".
 
@@ -278,6 +278,8 @@ class WideTableSearch(ColumnCandidates):
 
         candidates : names of the columns that may hold questions
         prose_columns : names of all columns of prose, in the order of the table
+
+        Returns the error, to be raised by the caller.
         """
         by_name = sorted(candidates, key=lambda name: get_name_priority(name, "prompt"))
         prompt_column = max(by_name, key=lambda name: self.table[name].question_fraction)
@@ -328,6 +330,8 @@ class WideTableSearch(ColumnCandidates):
         - Length: the mean length of its texts is at most 0.75 times, or at least 1.33 times, that of the other texts.
         - Words: its mean overlap with the other columns is less than 0.9 times the mean overlap among the other columns. The
           overlap is the fraction of words that two texts share.
+
+        The texts of only the first eight other columns are compared.
 
         name : column to be tested
         other_names : all other columns of prose, at least two

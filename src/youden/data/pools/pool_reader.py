@@ -211,13 +211,13 @@ class _ResponseLines:
         A line is simple if it meets these conditions:
 
         - It is a valid response with exactly the keys agent, item and text.
-        - Its text is not very long, and does not consist of spaces.
+        - Its text has at most 1,000,000 characters, and does not consist of spaces.
         - Its text is not empty if empty texts count as missing responses.
 
         If one line is not simple, nothing is added. The caller must then call `add_one_by_one`, which accepts all valid
         lines.
 
-        lines : consecutive lines of the file
+        lines : consecutive lines of the file, at least one
         first_line : number of the first of these lines in the file, from 1
 
         Returns whether the responses were added.
@@ -250,7 +250,8 @@ class _ResponseLines:
     def add_one_by_one(self, lines: Sequence[bytes], first_line: int) -> None:
         """Add the responses in many lines one by one, with a precise error message if a line is not valid.
 
-        lines : consecutive lines of the file; blank ones are skipped
+        lines : consecutive lines of the file; blank ones are skipped. Each is a JSON object with the keys agent, item, text and,
+            optionally, repeat.
         first_line : number of the first of these lines in the file, from 1
 
         Raises PoolError if a line is not valid, for example [pool-unknown-id] if its agent or item is not in the pool.
@@ -490,8 +491,8 @@ def find_file_of_other_pool(agents: Sequence[Agent], items: Sequence[Item], fold
 
     Parameters
     ----------
-    agents, items : sequence
-        Agents and items of the pool to write.
+    agents, items : sequence of Agent, sequence of Item
+        Agents and items of the pool to write, in the order of the files.
     folder : Path
         Folder for the pool, which need not exist.
 

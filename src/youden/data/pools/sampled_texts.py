@@ -65,12 +65,14 @@ class SampledTexts:
             Seed of the sample.
         max_texts : int, default 60,000
             Approximate maximum number of responses. It determines the number of sampled items: `max_texts` divided by the
-            number of agents, but at least 20. A pool with fewer items is used completely.
+            number of agents, rounded down, but at least 20. A pool with fewer items is used completely.
 
         Returns
         -------
         SampledTexts
-            First responses to the sampled items, item by item, and then the prompts of these items.
+            `texts`: words of the first responses to the sampled items, item by item, and then of the prompts of these items
+            (none if an item has no prompt). `items`: positions of the sampled items in the pool, ascending. `item_of` and
+            `agent_of`: item (a position in `items`) and agent of each response.
         """
         items = np.arange(pool.n_items)
         n_sampled = max(MIN_ITEMS, max_texts // max(1, pool.n_agents))

@@ -74,8 +74,11 @@ class Spool:
         If the texts are in a temporary file, the result is a `TextsInFile`. It is indexed like an array, and reads a text
         from the file whenever the text is accessed.
 
-        cells : int array (n_texts,), position of each text in the array, counted row by row from 0
+        cells : int array (n_texts,), position of each text in the array, counted row by row from 0; all positions differ. The
+            texts have the order in which they were added.
         shape : number of rows and of columns of the array
+
+        Raises: PoolError [disk-full] if the disk has no space for the temporary file.
         """
         n_bytes = np.frombuffer(self._n_bytes, dtype=np.int64)
         n_bytes_with_separator = n_bytes + len(SEPARATOR)
@@ -219,6 +222,7 @@ class Source:
     def decode(self, raw: bytes, row_number: int) -> str:
         """Decode a row of the file from UTF-8; a byte order mark is not removed.
 
+        raw : the bytes of the row
         row_number : number of the row in the file, from 1, for the error
 
         Raises: PoolError [pool-encoding] if the row is not UTF-8.
@@ -236,6 +240,7 @@ class Source:
     def require_id(self, value: object, kind: str, row_number: int) -> str:
         """Check the id of an agent or item, and return it unchanged.
 
+        value : the id; a value that is not a string is an error, even an integer
         kind : "agent" or "item", for the error
         row_number : number of the row in the file, from 1, for the error
 
@@ -270,10 +275,11 @@ class Source:
             raise self.make_error(row_number, f"the {subject} {format_excerpt(value)} {problem}", slug="pool-id")
 
     def require_text(self, value: object, row_number: int) -> str:
-        """Check a response and return it; log a warning if it has more than `LONG_TEXT` characters.
+        """Check a response and return it; log a warning if it has more than `LONG_TEXT` (1,000,000) characters.
 
-        None and a text of spaces become the empty string, which is a valid response.
+        None and a text of spaces become the empty string, which is a valid response. Any other text is returned unchanged.
 
+        value : the response
         row_number : number of the row in the file, from 1, for the error
 
         Raises: PoolError [pool-text] if the response is neither a string nor None.
@@ -324,8 +330,9 @@ class Source:
             _LOG.warning("%s", printable(note))
 
     def warn_if_long(self, value: str, subject: str, row_number: int) -> None:
-        """Log a warning if a text has more than LONG_TEXT characters.
+        """Log a warning with the file and the row if a text has more than `LONG_TEXT` (1,000,000) characters.
 
+        value : the text
         subject : what the text is, such as "response", for the warning
         row_number : number of the row in the file, from 1, for the warning
         """
@@ -421,8 +428,8 @@ class PoolCells:
 
         An agent may have several responses to an item, which must have different repeats. `to_texts` checks this.
 
-        agent, item : positions of the agent and the item
-        text : the response
+        agent, item : positions of the agent and the item among all agents and items, from 0
+        text : the response; an empty text is left out if the attribute `empty` is "missing"
         row_number : number of the row in the file, from 1, for errors
         repeat : number that distinguishes several responses of the agent to the item; None counts as 1
         """
@@ -440,9 +447,10 @@ class PoolCells:
     def extend(self, agents: Positions, items: Positions, row_numbers: Positions) -> Spool:
         """Add n responses without their texts, and return the storage to which the caller must add the n texts.
 
-        The texts must have the same order. None of them may be empty if empty texts count as missing responses.
+        The texts must have the same order. None of them may be empty if empty texts count as missing responses. The responses
+        have no repeat, which counts as 1.
 
-        agents, items : int arrays (n,), positions of agents and items
+        agents, items : int arrays (n,), positions of agents and items, from 0
         row_numbers : int array (n,), numbers of the rows in the file, from 1
         """
         self._agent.frombytes(agents.astype(np.int64).tobytes())

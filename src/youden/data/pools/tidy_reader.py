@@ -395,7 +395,8 @@ class _TidyRows:
             is a whole number or its digits. Text, prompt, group and repeat may be None.
         row_number : number of the row in the table, from 1, for errors
 
-        Raises: PoolError if a field is not valid, for example [pool-id] if an id is a list; [pool-contradiction] if an
+        Raises: PoolError if a field is not valid: [pool-id] for an id or the name of a group, [pool-text] for a text,
+            [pool-repeat] for a repeat, [pool-key] for a prompt or group that is not a text; [pool-contradiction] if an
             earlier row states another prompt of the item, or another group of the agent. A second response of the same agent,
             item and repeat is refused later, by `to_pool`.
         """
@@ -422,10 +423,13 @@ class _TidyRows:
     def add_one_by_one(self, columns: Sequence[pa.LargeStringArray], *, first_row: int) -> None:
         """Check and add many rows one by one, which is slower than `add_simple_rows` but handles all rows.
 
-        columns : arrays (n_rows,) of agents, items, texts, prompts, groups and repeats, null if missing
+        columns : arrays (n_rows,) of agents, items, texts, prompts, groups and repeats, in this order; null if missing. All are
+            texts, also the repeats.
         first_row : number of the first row in the table, from 1
 
-        Raises PoolError for the first invalid row.
+        Raises PoolError for the first invalid row: [pool-encoding] if a field is not UTF-8; [pool-id], [pool-text],
+        [pool-repeat] or [pool-key] if it is not valid; [pool-contradiction] if an earlier row contradicts it. The rows before
+        the invalid row stay added.
         """
         bytes_columns = [column.cast(pa.large_binary()).to_pylist() for column in columns]
         for row_number, record in enumerate(zip(*bytes_columns, strict=True), first_row):
@@ -438,14 +442,14 @@ class _TidyRows:
         A simple row meets these conditions:
 
         - It has no number of a repeat.
-        - Its text has at most `LONG_TEXT` characters, and does not consist of spaces.
+        - Its text has at most `LONG_TEXT` (1,000,000) characters, and does not consist of spaces.
         - Its text is not empty if empty texts count as missing responses.
 
         If one row is not simple or not valid, no response is added. The caller must then add each row with `add`, which
         reports invalid rows. Some ids, groups and prompts may already be stored by then. This is harmless, because `add`
         stores the same values again.
 
-        columns : arrays (n_rows,) of agents, items, texts, prompts, groups and repeats, null if missing
+        columns : arrays (n_rows,) of agents, items, texts, prompts, groups and repeats, in this order; null if missing
         first_row : number of the first row in the table, from 1
 
         Returns whether the rows were added.
