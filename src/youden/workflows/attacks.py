@@ -65,20 +65,20 @@ class AttackContext:
         return self.pool.items[j].prompt or ""
 
     def draw_responses(self, j: int, n: int) -> list[str]:
-        """Draw responses of other agents to an item.
+        """Draw responses of other agents to an item at random.
 
         Parameters
         ----------
         j : int
-            Position of the item.
+            Position of the item, from 0.
         n : int
             Maximum number of responses.
 
         Returns
         -------
         list of str
-            Responses of `n` random agents, without the base agent. Agents with a blank response are left out, so the list
-            may be shorter than `n`. Each call draws again.
+            First responses of `n` different random agents, without the base agent, in random order. Agents with a blank response
+            are left out, so the list may be shorter than `n`. Each call draws again.
         """
         responses = [
             text for k, text in enumerate(self.pool.texts[:, j]) if k != self.base_agent and text and text.strip()
@@ -103,15 +103,16 @@ class AttackContext:
         Parameters
         ----------
         item : int
-            Position of the item.
+            Position of the item, from 0.
         n_words : int
             Maximum number of words.
 
         Returns
         -------
         list of str
-            Distinct case-folded words of the prompt, or of the responses of other agents if there is no prompt. The rarest
-            word is first; equally rare words stay in the order of the text.
+            Distinct case-folded words of the prompt. If there is no prompt: of the responses of all agents but the base agent,
+            joined in random order. The rarest word is first; equally rare words stay in the order of the text. Empty if the item
+            has no text.
         """
         text = self.get_prompt(item)
         if not text:
@@ -155,14 +156,14 @@ class AttackContext:
         Parameters
         ----------
         text : str
-            The text.
+            English text.
         share : float in [0, 1], default 0.3
-            Probability that a word with synonyms is replaced.
+            Probability that a word with synonyms is replaced. Words of fewer than four letters are never replaced.
 
         Returns
         -------
         str
-            The new text.
+            The new text, with synonyms in the letter case of the replaced words.
 
         Raises
         ------
@@ -246,30 +247,30 @@ class PlantedAgents:
 def plant_agents(pool: Pool, attack: Attack, *, base_agent: int, rng: np.random.Generator) -> PlantedAgents:
     """Add the adversarial agents of an attack to a copy of a pool.
 
-    They come after the agents of the pool. The new agents have no family and no group. If an id exists already, a number is
-    appended to the id of the new agent.
+    They come after the agents of the pool. The new agents have no family and no group. If an id exists already, the new agent
+    gets this id with a number from 2, for example "mirror 2".
 
     Parameters
     ----------
     pool : Pool
         Pool to attack.
     attack : Attack
-        Attack that makes the responses of the new agents.
+        Attack that makes the responses of the new agents, one per item, for example from the registry `ATTACKS`.
     base_agent : int
-        Position of an agent of the pool; an attack may copy or change its responses.
+        Position of an agent of the pool, from 0; an attack may copy or change its responses.
     rng : Generator
-        Random generator of the attack.
+        Source of the random numbers of the attack.
 
     Returns
     -------
     PlantedAgents
-        The copy, and the positions of the new agents.
+        The copy (`pool`), and the positions of the new agents in it (`agents`).
 
     Raises
     ------
     ConfigError
         [synonyms-missing]: if the attack needs synonyms that are not installed; [transform-option]: if it passes an
-        option that a transform does not have.
+        option that a transform does not have, or an invalid value.
     """
     context = AttackContext(pool, base_agent, rng)
     responses_by_name = attack.texts(context)  # name of a new agent → its responses by item

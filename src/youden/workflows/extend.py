@@ -70,14 +70,15 @@ def plan_extension(
         with a pool: each new agent, item or repeat gets as many calls as an existing one has. Without a pool, `calls` is
         required unless `half_width` or `max_regret` is given.
     focus : sequence of str, optional
-        Ids of the agents on which `calls` are spent.
-    half_width : float, optional
-        Half-width of the 95% intervals to reach, in place of `calls`: with `agents`, for the new agents; otherwise,
-        for 90% of the run's agents.
+        Ids of the agents on which `calls` are spent. Default: all agents.
+    half_width : float above 0, optional
+        Half-width of the 95% intervals to reach, in units of ability, in place of `calls`: with `agents`, for the new agents;
+        otherwise, for 90% of the run's agents.
     top : int, optional
-        Number of best agents to search for: `calls` are spent in rounds on fewer and fewer contenders.
-    max_regret : float, optional
-        Maximum regret: search until the upper bound on the regret of the selected agents is at most this.
+        Number of best agents to search for, at least 1 and less than all: `calls` are spent in rounds on fewer and fewer
+        contenders. Default: 1 if `max_regret` is given, otherwise no search.
+    max_regret : float in (0, 2), optional
+        Maximum regret, in units of ability: search until the upper bound on the regret of the selected agents is at most this.
     max_cost : float, optional
         Maximum cost of the extension in USD, in addition to what the run has paid before. Default: what remains of the cost cap
         of the run.
@@ -85,7 +86,8 @@ def plan_extension(
     Returns
     -------
     PlannedExtension or str
-        The first step, or the reason why a search needs no further calls.
+        The first step: the run with its longer plan (`run`), the new trials alone (`new_trials`) and their expected cost
+        (`cost`). A text is the reason why a search needs no further calls.
 
     Raises
     ------
@@ -94,9 +96,10 @@ def plan_extension(
         set; [extend-width] if no number of calls reaches `half_width`; [extend-search] if a search is not possible;
         [extend-part] if the run is part of another run.
     RunFolderError
-        [run-unjudged] if the run has no answers; [extend-unfinished] if another extension is unfinished.
+        [run-unjudged] if the run has no answers; [run-partial] if it is unfinished; [extend-unfinished] if another extension is
+        unfinished.
     PoolError, PlanError
-        If a pool cannot be read, or the calls cannot be planned.
+        If a pool cannot be read, or the calls cannot be planned; [extend-too-few-calls] if `calls` are too few for a search.
     """
     folder = RunFolder(config.folder)
     folder.check_judged()

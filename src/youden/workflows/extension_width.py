@@ -89,9 +89,9 @@ def calls_for_joining(
     n_joined : int
         Number of new agents.
     n_paired_each : float
-        Number of paired trials that score each new agent in `new_trials`.
+        Number of paired trials that score each new agent in `new_trials`. Used only if the run has variance components.
     expected : float
-        Half-width that is expected with these trials.
+        Half-width that is expected with these trials. Used only if the run has no variance components.
 
     Returns
     -------

@@ -81,9 +81,9 @@ def plan_step(
     config : RunConfig
         Config of the run with the earlier steps.
     step : ExtensionStep
-        The step.
+        The step: a pool with agents, items or repeats to add, or a number of `calls`, optionally with `focus`.
     request : ExtensionRequest
-        Options of the command.
+        Options of the command, which become part of the record of the unfinished extension. They do not change the trials.
     first : int
         Number of extensions of the run before the command. It does not change the trials. It becomes part of the record
         of the unfinished extension, so that a resumed search knows which steps are its rounds.
@@ -96,7 +96,8 @@ def plan_step(
     Returns
     -------
     PlannedExtension
-        The run with its longer plan, the new trials, and their expected cost.
+        The run with its longer plan (`run`), the new trials alone (`new_trials`), and their expected cost (`cost`). The folder of
+        the run does not change.
 
     Raises
     ------
