@@ -671,10 +671,10 @@ def build_ranking_table(
 ) -> pd.DataFrame:
     """Build the table of abilities, intervals and ranks, one row per agent, best first.
 
-    The columns are the fields of `RankingRow`, without those of the self-consistency, and `target`. They are `agent`, `group`,
-    `ability`, the bounds `low` and `high` of its 95% interval, `simultaneous_rank_low`, `simultaneous_rank_high`, `n_trials`,
-    `std_error`, `rank_low`, `rank_high` and `n_unanswered`. Agents without an ability (NaN) come last. Agents of equal ability
-    stay in the order of `agent_ids`.
+    The columns are the fields of `RankingRow`, without those of the self-consistency: `agent`, `group`, `ability`, the bounds
+    `low` and `high` of its 95% interval, `simultaneous_rank_low`, `simultaneous_rank_high`, `n_trials`, `std_error`, `rank_low`,
+    `rank_high` and `n_unanswered`; and `target`, the population that the intervals refer to. Agents without an ability (NaN) come
+    last. Agents of equal ability stay in the order of `agent_ids`.
 
     abilities : abilities of the agents, with their intervals
     agent_ids : ids of the agents, in the order of `abilities`; they are stored in the column `agent`

@@ -348,8 +348,8 @@ class FitResult:
         folder : RunFolder
             Folder to write into.
         signature : Signature
-            Everything that the numbers in the tables depend on, such as the digests of plan and answers. It is written with the
-            tables.
+            Everything that the numbers in the tables depend on, for example the digests of plan and answers. It is written with
+            the tables.
         run : str
             Name of the run, for `ranking.json`.
         """

@@ -133,8 +133,8 @@ def plan_run(config: RunConfig, *, batched: bool = False, pools: Sequence[Pool] 
     Returns
     -------
     PlannedRun
-        The run with its `plan`, `judge`, `folder`, estimated `cost` (without answers that are stored already), and in `paid` the
-        amount that it has paid before. No request has been sent.
+        The run with its `plan`, `judge`, `folder`, estimated `cost` (of all calls, and of those without a stored answer), and in
+        `paid` the amount that it has paid before. No request has been sent.
 
     Raises
     ------
@@ -242,6 +242,8 @@ def judge_run(
     TooManyMissingError
         [too-many-missing] if more answers are missing than the config allows. verdicts.parquet is not written; received answers
         stay in the store.
+    IncompleteRunError
+        If the server cannot be reached for longer than the outage limit, or the state of a batch is unknown.
     """
     folder, config = planned.folder, planned.config
     lock = run_lock(config, planned.plan, planned.judge)
@@ -329,6 +331,9 @@ def collect_answers(
     JudgeError, BudgetError, TooManyMissingError, ReplayMissError
         If the judge cannot be used, the cost cap is reached, no trial has an answer or significantly more answers are missing
         than the config allows, or a replay lacks an answer. Received answers stay in the store.
+    IncompleteRunError
+        If the server cannot be reached for longer than the outage limit; with `options.stored_only`, if the store lacks an
+        answer.
     """
     config = planned.config
     account = None

@@ -97,6 +97,8 @@ def judge(
     BudgetError, TooManyMissingError
         If `max_cost` is reached, or more answers are missing than `max_missing` allows. All answers are kept: repeat
         the call to resume.
+    IncompleteRunError
+        If the server cannot be reached for longer than the outage limit, or the state of a batch is unknown.
     JudgeError, ReplayMissError
         If the judge cannot be used; if a replay lacks an answer.
 
@@ -187,6 +189,8 @@ async def judge_async(
         option of calls; [argument-type], [max-missing]: if `plan` or `max_missing` is invalid.
     BudgetError, TooManyMissingError
         If `max_cost` is reached, or more answers are missing than `max_missing` allows.
+    IncompleteRunError
+        If the server cannot be reached for longer than the outage limit, or the state of a batch is unknown.
     JudgeError, ReplayMissError
         If the judge cannot be used; if a replay lacks an answer.
 
@@ -334,6 +338,9 @@ async def query_judge(
     BudgetError, TooManyMissingError
         If the cap is reached; if, after 200 trials or more, significantly more answers are missing than `options.max_missing`.
         Missing answers are not checked again at the end.
+    IncompleteRunError
+        If the server cannot be reached for longer than the outage limit; with `options.stored_only`, if the store lacks an
+        answer.
     JudgeError, ReplayMissError
         If the judge cannot be used; if a replay lacks an answer.
     """

@@ -477,8 +477,8 @@ class Run(RunView):
         attacks : str or sequence of str, optional
             Registered names of attacks, for example "clones" or "mirror". Default: all that are possible on this pool.
         base_agent : str, optional
-            Id of the base agent. Default: the last agent of the ranking. If another judge is set, and its calls cost money:
-            the agent with the fewest words.
+            Id of the base agent. Default: the last agent of the ranking; if another judge is set that makes calls, the agent with
+            the fewest words.
         judge, store : str, optional
             Judge (name or .yaml) and store of answers. Default: those of the run.
         max_cost : float, optional

@@ -116,7 +116,9 @@ class RunView:
         return self.folder.read_verdicts(self.plan)
 
     def replication_bounds(self, agent: str) -> ReplicationScores:
-        """Compute replication scores of the responses of an agent from its self-trials; their means are lower bounds.
+        """Compute replication scores of the responses of an agent from its self-trials.
+
+        The mean score is a lower bound on the information that a response of the agent contains about the item.
 
         Parameters
         ----------
@@ -126,8 +128,9 @@ class RunView:
         Returns
         -------
         ReplicationScores
-            One score of each kind per response, in the order of repeats, then items. A KL score is NaN if no further
-            response to the item matches.
+            One score of each kind (`pearson`, `kl`) per response, in the order of repeats, then items. The mean of `pearson`
+            bounds the χ² information, the mean of `kl` the Shannon information in nats. A KL score is NaN if no further response
+            to the item matches.
 
         Raises
         ------

@@ -225,7 +225,7 @@ def attack(
 
 @dataclass(frozen=True, eq=False)
 class PlantedAgents:
-    """A pool with the agents of an attack after its own.
+    """A pool to which an attack has added agents, at the end.
 
     Attributes
     ----------
@@ -289,7 +289,7 @@ def plant_agents(pool: Pool, attack: Attack, *, base_agent: int, rng: np.random.
 
 
 def _make_unused_id(name: str, used_ids: set[str]) -> str:
-    """Return a name, with the smallest number from 2 that makes it unique appended if it is used."""
+    """Return a name. If it is used already, the smallest number from 2 that makes it unique is appended."""
     if name not in used_ids:
         return name
     numbered_ids = (f"{name} {number}" for number in count(2))
@@ -361,13 +361,13 @@ N_JOINED = 3
 
 @attack(f"{N_JOINED} random responses of other agents, one after the other")
 def concatenation(context: AttackContext) -> dict[str, list[str]]:
-    """Return one agent whose responses are each three random responses of other agents."""
+    """Return one agent. Each of its responses joins three random responses of other agents."""
     return {"concatenation": [" ".join(context.draw_responses(j, N_JOINED)) for j in context.items]}
 
 
 @attack("two random responses of other agents, one after the other")
 def concatenation_of_two(context: AttackContext) -> dict[str, list[str]]:
-    """Return one agent whose responses are each two random responses of other agents."""
+    """Return one agent. Each of its responses joins two random responses of other agents."""
     return {"concatenation-of-two": [" ".join(context.draw_responses(j, 2)) for j in context.items]}
 
 
@@ -377,7 +377,10 @@ N_JOINED_BY_GROUP = 8
 
 @attack(f"{GROUP_SHARE:.0%} of the agents, with the same {N_JOINED_BY_GROUP} random responses of other agents joined")
 def group_concatenation(context: AttackContext) -> dict[str, list[str]]:
-    """Return agents that all have the same joined responses, and are a quarter of the agents of the attacked pool."""
+    """Return agents with identical responses, each of which joins eight random responses of other agents.
+
+    These agents are a quarter of the agents of the attacked pool.
+    """
     texts = [" ".join(context.draw_responses(j, N_JOINED_BY_GROUP)) for j in context.items]
     n_members = round(context.pool.n_agents * GROUP_SHARE / (1 - GROUP_SHARE))
     return {f"member-{n}": texts for n in range(n_members)}

@@ -1,4 +1,4 @@
-"""Calibrate judges on a pool before a run: query them on trials with known answers, decide which are worth their calls.
+"""Calibrate judges on a pool before a run: query them on trials with known answers, and decide which of them can be used.
 
 Most of these trials belong to the planned run. Their answers are stored, so that the run does not pay for them again.
 """

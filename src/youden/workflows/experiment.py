@@ -82,7 +82,8 @@ def plan_experiment(
     judge : JudgeConfig
         The judge.
     store : str
-        Store of the answers (path or database URL). It need not exist. Answers that it has are not part of the expected cost.
+        Store of the answers (path or database URL). It need not exist. `cost.stored` counts the calls whose answers it has, and
+        `cost.usd_left` is the cost of the others.
     n_shared : int, default 0
         Number of trials at the beginning of the plan that an earlier experiment also has. The cost excludes them.
     known_hashes : set of str, optional

@@ -56,12 +56,13 @@ def plan_extension(
 ) -> PlannedExtension | str:
     """Plan an extension of a judged run, or resume one that was stopped.
 
-    The run's folder does not change.
+    The run's folder does not change. One of these combinations must be set: one pool, alone or with `calls`; `calls`, alone or
+    with `focus`; `half_width`, alone or with `agents`; `top` and `calls`; or `max_regret`, alone or with `top`, `calls` or both.
 
     Parameters
     ----------
     config : RunConfig
-        Config of the run, with the changes of this command, such as a judge.
+        Config of the run, with the changes of this command, for example a judge.
     agents, items, repeats : str, optional
         Path of the pool with the agents, items or further responses to add. At most one of them.
     calls : int or str, optional
@@ -297,16 +298,16 @@ def extend_run(planned: PlannedExtension, options: JudgingOptions | None = None)
     Parameters
     ----------
     planned : PlannedExtension
-        From `plan_extension`.
+        The extension, from `plan_extension`.
     options : JudgingOptions, optional
-        Options of the requests.
+        Options of the requests. The cost cap and the maximum fraction of missing answers are taken from the run's config.
 
     Returns
     -------
     fitted : FitResult or PreferenceResult
-        Of the extended run.
+        Fit of the extended run, whose tables were written to its folder.
     end : str
-        How a search ended; empty for other extensions.
+        Number of rounds and calls of a search, and the reason why it ended; empty for other extensions.
 
     Raises
     ------

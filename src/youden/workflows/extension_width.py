@@ -76,7 +76,8 @@ def calls_for_joining(
     """Compute how many calls new agents need to reach a half-width.
 
     The number follows from the variance components of the run. If the run has none, half-widths are assumed to be proportional
-    to 1/√trials, and the number follows from `expected`. Each new agent gets at least `MIN_BLOCKS_PER_AGENT` blocks.
+    to 1/√trials, and the number follows from `expected`. Each new agent gets at least 6 blocks (`MIN_BLOCKS_PER_AGENT`) of two
+    paired trials.
 
     Parameters
     ----------

@@ -61,10 +61,11 @@ class RequiredCalls:
     calls, usd : int, float or None
         Additional calls on the same items, None if no number suffices, and their cost, None if a price is unknown.
     items, conditional_power : int, float or None
-        If no number of calls on these items is enough: the approximate number of items that is, with every comparison
-        on them; and the conditional power after every comparison on the present items, None if none is left.
+        Set only if no number of calls on these items is enough. `items` is the approximate number of items that is enough if all
+        comparisons on them are made. `conditional_power` is the probability of a decision after all comparisons on the present
+        items; None if all have been made.
     items_at_current_difference : int or None
-        Items at which the present difference decides if it does not change.
+        Number of items that is enough if the true difference equals the present estimate.
     independent_calls : int or None
         Number of additional independent calls that halves the standard errors of the false-positive rates. None if other calls
         on these items are enough, if the run cannot be extended by independent calls, or if the rates account for less than a
@@ -262,7 +263,8 @@ def plan_analyses(
     baseline : str
         Agent that they are compared with.
     ledger : Path, optional
-        File that counts the interim analyses. Default: gates.json in the run's folder, and no file if it does not exist.
+        File that counts the interim analyses; without the file, no analysis was made before. Default: gates.json in the run's
+        folder.
     target : str, optional
         Population for which the intervals hold: more items like those of the run ("items-like-these"), its items alone
         ("these-items"), or also more judges like these ("items-and-judges"). Default: "these-items" if this is the target

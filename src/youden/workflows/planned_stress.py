@@ -457,7 +457,8 @@ def plan_stress(
     usual_store : str, optional
         Store to use if neither `store` nor the run names one. Default: the store of the project.
     max_cost : float, optional
-        Cost cap in USD for all attacks together; checked when they are judged. Default: no cap.
+        Cost cap in USD for all attacks together; required for judges that can cost money. It is checked when the trials are
+        judged, not here.
 
     Returns
     -------

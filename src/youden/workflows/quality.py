@@ -1,4 +1,4 @@
-"""Estimate the quality of a run's agents from a few labelled answers and the abilities of the ranking together.
+"""Estimate the quality of a run's agents from a few labelled responses and the abilities of the ranking together.
 
 The ranking itself and its files do not change.
 """
@@ -53,22 +53,22 @@ MIN_EXPLAINED = 0.1
 
 @dataclass(frozen=True, eq=False)
 class LabelledAnswers:
-    """Labelled answers of a run's agents, one row per answer.
+    """Labelled responses of a run's agents, one row per response.
 
     Attributes
     ----------
-    agent : int array (n_answers,)
+    agent : int array (n_responses,)
         Position of the agent in the ranking.
-    item : int array (n_answers,)
+    item : int array (n_responses,)
         Number of the item; equal numbers mean the same item.
-    value : float array (n_answers,)
-        Mean label of the answer, in the units of the labels.
+    value : float array (n_responses,)
+        Mean label of the response, in the units of the labels.
     label : str
         Name of the column with the labels.
     scale : (float, float)
         Lowest and highest possible label.
     item_ids : tuple of str
-        Id of the item of each answer.
+        Id of the item of each response.
     notes : tuple of str
         Sentences on labelled agents that are not in the run or have another name, and on items that are not in the run.
     """
@@ -83,7 +83,7 @@ class LabelledAnswers:
 
     @property
     def unit(self) -> Floats:
-        """Mean labels rescaled to [0, 1], float array (n_answers,)."""
+        """Mean labels rescaled to [0, 1], float array (n_responses,)."""
         low, high = self.scale
         return (self.value - low) / (high - low)
 

@@ -82,9 +82,9 @@ def plan_rejudge(
         the store of the run would return the first answers.
     changes : mapping of str to object
         Config keys of the new run: `calls`, a budget; `out`, its folder; `seed`, `store`, `max_cost`, `max_missing`.
-        Default of `out`: the folder RUN-by-JUDGE next to `run`. Default of `calls`: `DEFAULT_BUDGET`. If the folder already
-        has an earlier plan with more calls, the default is the number of these calls. Stored answers are reused, even if
-        `run` was extended since.
+        Default of `out`: the folder RUN-by-JUDGE next to `run`. Default of `calls`: "50/agent" (`DEFAULT_BUDGET`). If the folder
+        already has an earlier plan with more calls, the default is the number of these calls. Stored answers are reused, even
+        if `run` was extended since.
     usual_store : str, optional
         Store to use if neither `changes` nor the new folder names one. Default: the store of the project. Ignored if the judge
         is that of the run.
