@@ -360,9 +360,10 @@ class RunView:
             Id of the agent with which the new agents are compared.
         margin : float in (0, 2), default 0.05
             Largest deficit that still counts as no worse, in units of ability, or of the labels if `labels` are given.
-        target : {"items-like-these", "these-items", "items-and-judges"}, optional
-            Population that the differences refer to. Only "items-like-these" is allowed with `labels` and for a run that asks
-            for preferences. Default: "these-items" if this is the target of the run, otherwise "items-like-these".
+        target : {"items-like-these", "these-items"}, optional
+            Population that the differences refer to: more items like those of the run, or its items alone. Only
+            "items-like-these" is allowed with `labels` and for a run that asks for preferences. Default: "these-items" if this
+            is the target of the run, otherwise "items-like-these".
         labels : path, sequence of paths, or DataFrame, optional
             Tables of labels, as for `quality`, to compare agents by quality instead of ability.
         label : str, optional

@@ -265,10 +265,9 @@ def plan_analyses(
     ledger : Path, optional
         File that counts the interim analyses; without the file, no analysis was made before. Default: gates.json in the run's
         folder.
-    target : str, optional
-        Population for which the intervals hold: more items like those of the run ("items-like-these"), its items alone
-        ("these-items"), or also more judges like these ("items-and-judges"). Default: "these-items" if this is the target
-        of the run, otherwise "items-like-these".
+    target : {"items-like-these", "these-items"}, optional
+        Population for which the intervals hold: more items like those of the run, or its items alone. Default: "these-items" if
+        this is the target of the run, otherwise "items-like-these".
     labels : LabelledAnswers, optional
         Labels, if quality is compared instead of ability.
 
@@ -313,10 +312,10 @@ def gate_run(
         Largest deficit that counts as no worse, in units of ability, or of the labels if `labels` are given.
     ledger : Path, optional
         File that counts the interim analyses; it is created if it does not exist. Default: gates.json in the run's folder.
-    target : {"items-like-these", "these-items", "items-and-judges"}, optional
-        Population for which the intervals hold: more items like those of the run, its items alone, or more items and more
-        judges. With `labels` and for a run that asks for preferences, only "items-like-these" is allowed. Default:
-        "these-items" if this is the target of the run, otherwise "items-like-these".
+    target : {"items-like-these", "these-items"}, optional
+        Population for which the intervals hold: more items like those of the run, or its items alone. With `labels` and for a
+        run that asks for preferences, only "items-like-these" is allowed. Default: "these-items" if this is the target of the
+        run, otherwise "items-like-these".
     labels : LabelledAnswers, optional
         Labelled responses of the run, from `workflows.quality.read_answers`. Quality is then compared instead of ability. Other
         labels count as another analysis.

@@ -149,9 +149,8 @@ def read_answers(folder: RunFolder, *, target: Target = "items-like-these") -> G
     ----------
     folder : RunFolder
         A judged and fitted run, or an imported one.
-    target : {"items-like-these", "these-items", "items-and-judges"}, default "items-like-these"
-        Population for which the intervals hold: more items like those of the run, its items alone, or more items and more
-        judges.
+    target : {"items-like-these", "these-items"}, default "items-like-these"
+        Population for which the intervals hold: more items like those of the run, or its items alone.
 
     Returns
     -------
@@ -248,9 +247,8 @@ def make_forecaster(
         Answers of the run.
     abilities : Abilities or None
         Result of `trial_abilities_from_verdicts`, which is None if means of trials do not estimate the abilities.
-    target : {"items-like-these", "these-items", "items-and-judges"}, default "items-like-these"
-        Population for which the intervals hold: more items like those of the run, its items alone, or more items and more
-        judges.
+    target : {"items-like-these", "these-items"}, default "items-like-these"
+        Population for which the intervals hold: more items like those of the run, or its items alone.
 
     Returns
     -------
