@@ -60,7 +60,8 @@ def run(
     Parameters
     ----------
     pool : Pool, str, path or DataFrame
-        Responses of agents to items, or the path of a file or folder with them. A pool in memory is written to the
+        Responses of agents to items, or the path of a folder, a .csv or a .parquet with them (see `read_pool`). A DataFrame has
+        the columns agent, item and text, or one row per item and one column per agent. A pool in memory is written to the
         folder `pools/` in the run.
     judge : str, path or mapping, default "lexical"
         Name in configs/judges/, path of a .yaml file, a model such as "gpt-4o-mini", or a mapping with the keys of
@@ -300,7 +301,8 @@ class Run(RunView):
         Parameters
         ----------
         agents : Pool, str, path or DataFrame, optional
-            Pool with the new agents, or its path; agents that are already in the run are ignored.
+            Pool with the new agents, or its path, as for `youden.run`. Agents that are already in the run are ignored. A pool in
+            memory is written to the folder `pools/` in the run.
         items : Pool, str, path or DataFrame, optional
             Pool with the new items, with responses of all agents of the run.
         repeats : Pool, str, path or DataFrame, optional

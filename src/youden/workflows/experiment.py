@@ -172,7 +172,8 @@ def make_experiment_runner(
     experiments : sequence of Experiment
         The experiments that will be run. Their judges are checked, and all experiments share the cost cap.
     options : JudgingOptions, optional
-        Options of the requests. Missing answers never stop an experiment, because their number is a result.
+        Options of the requests; their `max_cost` and `max_missing` are ignored. Missing answers never stop an experiment,
+        because their number is a result.
 
     Returns
     -------

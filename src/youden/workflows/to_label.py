@@ -198,7 +198,8 @@ class _RankedResponses:
         folder : folder of a fitted run
         seed : seed of this draw
 
-        Raises PlanError [plan-other-pool] if the pool has changed since the run was judged.
+        Returns the texts and repeat numbers, arrays (n_agents, n_items), with the agents in the order of the ranking. Raises
+        PlanError [plan-other-pool] if the pool has changed since the run was judged.
         """
         pool = folder.read_judged_pool()
         judged_digest = folder.read_pool().digest
