@@ -209,12 +209,13 @@ def stress_command(
 
     The pool is POOL, or the pool of a judged RUN. An attack consists of agents that try to raise their ranks: clones, a ring with
     a secret word, templates, concatenated or paraphrased responses of other agents, copied sources, words of the prompt, padding,
-    instructions to the judge, and others. Without --attack, all are planted. They modify the responses of --base-agent, by
-    default the agent that ranks last. Each planted agent is compared with each agent of the pool as often as two agents of the
-    pool are compared. Only trials with planted agents are new; answers to all other trials come from the store. With a judge that
-    makes no calls, the command runs offline.
+    instructions to the judge, and others. Without --attack, all are planted that the pool allows. Some modify the responses of
+    --base-agent, by default the agent that ranks last, or the agent with the fewest words if a ranking would cost calls. Each
+    planted agent is compared with each agent of the pool as often as two agents of the pool are compared. For a RUN, only trials
+    with planted agents are new; answers to all other trials come from the store. With a judge that makes no calls, the command
+    runs offline.
 
-    The result shows the ranks of the attackers in three rankings. The first is the main ranking. The second is the robust
+    The result shows the ranks of the attackers in three rankings. The first is the plain ranking. The second is the robust
     ranking: agents that agree more than any recorded group of honest agents count as one partner, and do not score each other.
     The third is the family-balanced ranking, which is shown if the pool names the families of its agents. The result also shows
     how much the ranks of other agents change, and what `youden check` and the alarms detect.

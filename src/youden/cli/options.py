@@ -27,8 +27,11 @@ class SuggestingGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command that the first argument names. For an unknown name, raise a usage error with similar names.
 
+        args : arguments of the group, at least one
+
         Returns the name, the command, and the remaining arguments. During shell completion, an unknown name is not an error:
-        name and command are then None.
+        name and command are then None. Otherwise, it raises click.UsageError with up to three similar names, or with all names if
+        none is similar.
         """
         name = args[0]
         available = self.list_commands(ctx)
@@ -70,7 +73,10 @@ class LazyGroup(SuggestingGroup):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the names of the commands with their short help, under the headings of their groups."""
+        """Write the names of the commands with their short help to `formatter`, under the headings of their groups.
+
+        The modules of all commands are imported. Returns nothing.
+        """
         name_width = max(map(len, self.locations))
         help_width = formatter.width - name_width - 6  # click leaves two columns on each side and two between
         for heading, names in self.groups.items():
@@ -91,7 +97,11 @@ class Number(click.FloatRange):
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Convert the text of an option to a float; raise a usage error unless it is a finite number in the range.
 
-        The limits of the range are valid numbers, unless the object was created with `min_open` or `max_open`.
+        The limits of the range are valid numbers, unless the object was created with `min_open` or `max_open`. A number outside
+        the range is an error, unless the object was created with `clamp`.
+
+        value : text of the option, or a number
+        param, ctx : option and context that the error message names; None if unknown
         """
         example = "0.05" if self.max == 1 else "10"
         try:
@@ -109,10 +119,10 @@ def parse_names(_ctx: click.Context, _parameter: click.Parameter, value: str | N
 
 
 def parse_numbers(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> tuple[float, ...]:
-    """Parse an option that is a comma-separated list of positive numbers, as a click callback.
+    """Parse an option that is a comma-separated list of positive numbers, for example "1,2,5", as a click callback.
 
-    Returns an empty tuple if the option is not set. Raises click.BadParameter if the list is empty or contains anything but
-    finite positive numbers.
+    Returns the numbers in the order of the list, or an empty tuple if the option is not set (None). Raises click.BadParameter if
+    the list is empty or contains anything but finite positive numbers. The first two parameters have no effect.
     """
     if value is None:
         return ()
@@ -241,9 +251,10 @@ def output_options(function: Callable[..., R]) -> Callable[..., R]:
     @json
     @wraps(function)
     def call_with_output_mode(*, verbose: bool, quiet: bool, as_json: bool, **arguments: object) -> R:
-        """Call the command with the argument `output_mode` in place of the three options.
+        """Call the command with the argument `output_mode` in place of the three options, and return its result.
 
-        --json takes precedence over --verbose or --quiet; --verbose and --quiet together are a usage error.
+        The mode is "json", "verbose", "quiet", or "short" if no option is set. --json takes precedence over --verbose or --quiet;
+        --verbose and --quiet together are a usage error. The other arguments are passed unchanged.
         """
         if verbose and quiet:
             raise click.UsageError("Got both --verbose and --quiet. Set only one of them.")
@@ -326,9 +337,10 @@ def seed_option(purpose: str) -> Callable[[Callable[..., R]], Callable[..., R]]:
 
 
 def parse_scale(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> tuple[float, float] | None:
-    """Parse an option LOW,HIGH as two numbers, as a click callback.
+    """Parse an option LOW,HIGH as two numbers, for example "1,5", as a click callback.
 
-    Returns None if the option is not set. Raises click.BadParameter if the text is not a pair of numbers.
+    Returns (LOW, HIGH) as floats, or None if the option is not set. Raises click.BadParameter if the text is not a pair of
+    numbers. Their order is not checked here. The first two parameters have no effect.
     """
     if value is None:
         return None

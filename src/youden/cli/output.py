@@ -104,6 +104,8 @@ def print_result(
 ) -> None:
     """Print the result of a command, either as JSON or as text. Warnings are printed first, in both formats.
 
+    JSON and text are printed to standard output, warnings and `notes` to standard error.
+
     Parameters
     ----------
     as_json : bool
@@ -111,17 +113,17 @@ def print_result(
         order.
     result : mapping of str to object
         Result as JSON.
-    answer : iterable of str
+    answer : iterable of str, default ()
         Sentences before the tables that answer the question of the command.
-    tables : iterable of Table
+    tables : iterable of Table, default ()
         Tables of the result.
-    lines : iterable of str
+    lines : iterable of str, default ()
         Sentences after the tables.
-    notes : iterable of str
-        Lines that are not part of the result, such as its signature, which identifies settings and inputs. They are printed to
-        standard error.
-    warnings : iterable of Finding or str
-        Warnings, printed to standard error in both formats.
+    notes : iterable of str, default ()
+        Lines that are not part of the result, for example its signature, which identifies settings and inputs. They are not
+        printed with JSON.
+    warnings : iterable of Finding or str, default ()
+        Warnings, each printed as a line that begins with "warning: ".
     """
     print_warnings(warnings)
     if as_json:
@@ -139,7 +141,18 @@ def print_text(
 ) -> None:
     """Print the result of a command as text: sentences, tables and more sentences to standard output, notes to standard error.
 
-    See `print_result` for the parameters.
+    Control characters are escaped. Each line of text is printed as a line of its own.
+
+    Parameters
+    ----------
+    answer : iterable of str, default ()
+        Sentences before the tables.
+    tables : iterable of Table, default ()
+        Tables of the result.
+    lines : iterable of str, default ()
+        Sentences after the tables.
+    notes : iterable of str, default ()
+        Lines that are not part of the result; printed to standard error.
     """
     for line in answer:
         click.echo(printable(line))
@@ -259,9 +272,10 @@ def print_plan(
     planned : PlannedRun
         Run with its plan.
     output_mode : {"short", "quiet", "verbose", "json"}
-        "quiet" prints nothing. "short" prints one line, and one more line for each of three problems: the pool is too small for
-        the requested calls, the pool has empty responses, or the cost cap does not pay for all calls. The other modes print all
-        details.
+        "quiet" prints nothing. "short" prints one line, and two more lines for the whole run if the pool is too small for the
+        requested calls or has empty responses. "verbose" and "json" print all details, both as text. All modes but "quiet" also
+        state trials that share a request, answers that are stored under other settings of the judge, what the run has paid, and
+        a cost cap that does not pay for all calls or is partly spent.
     plan, cost : Plan, Cost, optional
         Trials that will be judged, and their cost. Default: plan and cost of the whole run.
     forecast : PrecisionForecast, optional
@@ -556,15 +570,20 @@ def print_judged_run(
     summary : Summary
         Summary of the fitted run.
     output_mode : {"short", "quiet", "verbose", "json"}
-        "quiet" prints only the ranking; "short" ranking, recommendation, next step and path of the report; "verbose"
-        all results; "json" all facts of the fit as JSON. Warnings, `end_reason` and the next step are printed to standard
-        error, also with "json".
-    end_reason : str, optional
+        "quiet" prints only the ranking; "short" ranking, recommendation, at most three warnings, next step and path of the
+        report; "verbose" all results; "json" all facts of the fit as JSON. Warnings, `end_reason`, what the run has paid and
+        the next step are printed to standard error, also with "json".
+    end_reason : str, default ""
         Reason why a search ended, printed before the next step.
-    changes : sequence of str, optional
-        Changes by an extension, in sentences. Only the short form prints them, in place of one warning.
-    warnings : sequence of str, optional
+    changes : sequence of str, default ()
+        Changes by an extension, in sentences. Only the short form prints them, at most three, in place of one warning.
+    warnings : sequence of str, default ()
         Further warnings, printed before the warnings of the fit; "quiet" prints none of them.
+
+    Raises
+    ------
+    RunFolderError
+        If a file of the run is missing or damaged.
     """
     from youden.pipeline.next_step import format_next_step
 
@@ -622,7 +641,10 @@ def format_uncertain_costs(warnings: Iterable[Finding]) -> str:
 def print_fitted_run(summary: Summary, *, as_json: bool, warnings: Iterable[str] = ()) -> None:
     """Print a fitted run to standard output, and its warnings and signature to standard error.
 
-    as_json : whether to print all facts of the fit, including the signature, as one JSON object instead of the ranking.
+    The text consists of the recommendation, the ranking, and sentences about the selection and the alternative rankings.
+
+    summary : summary of the fitted run
+    as_json : whether to print all facts of the fit, including the signature, as one JSON object instead of the text.
         Warnings are printed to standard error in both cases.
     warnings : further warnings, which are printed before those of the fit
     """

@@ -34,13 +34,13 @@ def run_with_progress(
     Parameters
     ----------
     plan : mapping of str to object
-        Description of the planned requests as JSON, which a dry run prints if `as_json` is True.
+        Description of the planned requests as JSON, which a dry run prints to standard output if `as_json` is True.
     send_requests : callable
-        Function that takes the progress bar, or None if `quiet` is True.
+        Function that takes the progress bar, or None if `quiet` is True. Its errors are passed on.
     dry_run : bool
         Whether to return without calling the function.
     as_json : bool
-        Whether the output of the command is JSON.
+        Whether a dry run prints `plan`; without an effect otherwise.
     quiet : bool, default False
         Whether to show no progress.
 

@@ -67,7 +67,8 @@ class ItemInfluence(NamedTuple):
         items : positions of the items, from `items.start` to before `items.stop`, without a step
         n_agents : number of rows of the matrices
 
-        Returns two float arrays (n_agents, stop − start). They are 0 if the agent has no answered trial on the item.
+        Returns two float arrays (n_agents, stop − start), `influence` (in units of ability) and `share` (from 0 to 1). They are 0
+        if the agent has no answered trial on the item.
         """
         # the cells of consecutive items are consecutive, because cells are sorted by item
         first_cell, end_cell = np.searchsorted(self.cells.item, [items.start, items.stop])
@@ -253,6 +254,11 @@ class Abilities(NamedTuple):
 
         If a fitted ability itself is outside the range, its bound on this side is not clipped. The interval therefore always
         contains the ability.
+
+        bound : float array, lower or upper bounds
+        ability : abilities of the bounds: float array of the same shape, or one number for all bounds
+
+        Returns a new float array with the shape of `bound`.
         """
         lowest, highest = self.limits
         min_bound = np.where(np.less(ability, lowest), -np.inf, lowest)
@@ -559,10 +565,13 @@ def select_best_agents(abilities: Abilities, differences: Differences) -> Choice
 def summarize_choice(abilities: Abilities, agent_ids: Sequence[str], *, differences: Differences) -> ChoiceFacts | None:
     """Select the best agents, and describe the selection by their ids.
 
+    One agent is selected; in a search for the best agents, as many as the search is for.
+
     agent_ids : ids of the agents, in the order of `abilities`
     differences : pairwise differences of `abilities`
 
-    Returns None if some agents cannot be compared.
+    Returns the selected `agents`, their regret bound, the other candidates, the interval of the first agent, and the
+    probabilities of being the best. Returns None if some agents cannot be compared.
     """
     selection = select_best_agents(abilities, differences)
     if selection is None:
@@ -665,8 +674,10 @@ def build_ranking_table(
 ) -> pd.DataFrame:
     """Build the table of abilities, intervals and ranks, one row per agent, best first.
 
-    The columns are the fields of `RankingRow`, without those of the self-consistency, and `target`. Agents without an ability
-    (NaN) come last. Agents of equal ability stay in the order of `agent_ids`.
+    The columns are the fields of `RankingRow`, without those of the self-consistency: `agent`, `group`, `ability`, the bounds
+    `low` and `high` of its 95% interval, `simultaneous_rank_low`, `simultaneous_rank_high`, `n_trials`, `std_error`, `rank_low`,
+    `rank_high` and `n_unanswered`; and `target`, the population that the intervals refer to. Agents without an ability (NaN) come
+    last. Agents of equal ability stay in the order of `agent_ids`.
 
     abilities : abilities of the agents, with their intervals
     agent_ids : ids of the agents, in the order of `abilities`; they are stored in the column `agent`

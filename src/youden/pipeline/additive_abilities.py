@@ -60,8 +60,9 @@ def fit_rates(rates: Rates, *, target: Target = "items-like-these", agent_rates:
     agent_rates : false-positive rates of the agents. They are stored in the result, but not subtracted. None if they are
         unknown.
 
-    Returns the abilities. If the compared pairs do not link all agents, the abilities come from a fit to the training scores.
-    Raises StatisticsError if the training scores cannot be fitted, for example [scores-empty].
+    Returns the abilities of all agents, whose mean is the mean score. They are NaN for an agent without a pair. If the compared
+    pairs do not link all agents, the abilities come from a fit to the training scores. Raises StatisticsError if the training
+    scores cannot be fitted, for example [scores-empty].
     """
     return fit_abilities(
         pair_answers(rates),
@@ -112,7 +113,13 @@ def fit_abilities(
     Returns
     -------
     Abilities
-        Abilities, shifted so that their mean is the mean score of the average agent on these items.
+        Abilities, shifted so that their mean is the mean score of the average agent on these items, and then clipped to [−1, 1],
+        before `score_offset` is added. They are NaN for an agent without answers.
+
+    Raises
+    ------
+    StatisticsError
+        If `cell_fit` raises it.
     """
     fit = fit_additive_trials(answers, n_agents=len(rates.rate), n_items=n_items)
     if fit is None:
@@ -136,6 +143,9 @@ def convert_fit_to_abilities(
     rates : false-positive rates of the agents. They are not subtracted, but stored in the result for the caller.
     target : population that the intervals refer to, "items-like-these" or "these-items"
     with_items : whether to compute the influence of each item on the abilities; it is None for the target "these-items"
+
+    Returns the abilities in the order of the agents, with their covariance. For the target "these-items", the variances are
+    smaller by a finite population correction.
     """
     covariance = fit.covariance
     method = "additive fit of trials, residuals by item, HC2, shrunk variances, Student t"
@@ -246,7 +256,8 @@ def estimate_cell_abilities(
     n_first : the mean predictions use only the first `n_first` items of `scores`, so that items which were added later do
         not shift the abilities; all items if None
 
-    Returns the abilities. If the model did not converge, their `method` states it.
+    Returns the abilities. If the model did not converge, their `method` states it. They have the influence of the items
+    (`item_influence`), except for the target "these-items".
 
     For the target "these-items", with K agents and J items, the variance of agent i is multiplied by 1 − T_i/(PJ + 1),
     with T_i the answered trials of the agent and P = 2(K − 1) its ordered pairs. The intervals are conservative if most
@@ -310,7 +321,8 @@ def fit_trials(
     trials : TrialsByItem
         Trials of the run.
     request : EstimationRequest
-        Target of the intervals, and what to compute.
+        Target of the intervals (`target`), whether to subtract false-positive rates (`with_rates`), and whether to compute the
+        influence of the items (`with_items`).
     n_first : int, optional
         The mean of the abilities is the mean score on the first `n_first` items, by position; on all items if None.
     cell_fit : callable, optional
@@ -321,7 +333,8 @@ def fit_trials(
     Returns
     -------
     Abilities
-        With the agents' false-positive rates subtracted, unless `request.with_rates` is False.
+        Abilities of all agents of the plan, NaN for an agent without answers. The false-positive rates of the agents are
+        subtracted, unless `request.with_rates` is False.
 
     Raises
     ------

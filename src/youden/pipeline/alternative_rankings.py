@@ -115,7 +115,7 @@ def describe_alternative_ranking(name: AlternativeRanking, facts: AlternativeRan
     Returns
     -------
     str
-        A sentence with the number of agents whose rank changes. It states the plain and the new rank of the agents with the
+        A sentence with the number of agents whose rank changes. It states the plain and the new rank of the five agents with the
         largest changes, and counts the other agents. If no rank changes, the sentence states that.
     """
     beginning = f"In the {TITLES[name]} ranking"
@@ -274,8 +274,9 @@ def find_flagged_groups(
     Returns
     -------
     FlaggedGroups
-        The flagged pairs of agents, the clusters that these pairs form, and the undecided groups. An undecided group agrees as
-        much as a flagged one, but has too few answers to be flagged.
+        `flagged`, bool array (n_agents, n_agents): whether two agents are in one flagged group. `cluster`, int32 array
+        (n_agents,): number of the cluster of each agent; flagged pairs connect the agents of a cluster, and any other agent is
+        alone in its cluster. `undecided`: groups of positions that agree as much, but have too few answers to be flagged.
     """
     is_clone_pair = np.zeros((len(agent_ids), len(agent_ids)), dtype=np.bool_)
     position_by_agent = {agent: position for position, agent in enumerate(agent_ids)}
@@ -440,7 +441,7 @@ def rank_alternatives(
     Parameters
     ----------
     answers : PairedAnswers
-        Answers of the run.
+        Answers of the run to its paired trials, with their sums by pair of agents.
     abilities, differences : Abilities, Differences
         Abilities of the plain ranking, and their pairwise differences.
     agent_ids : sequence of str
@@ -452,13 +453,14 @@ def rank_alternatives(
     Returns
     -------
     tuple of WeightedRanking
-        The rankings in the order robust, families, trusted panel. If a ranking other than the main one cannot be made, its
-        facts state the reason.
+        The rankings in the order robust, families, trusted panel, each with its `name`, `abilities`, `differences` and `facts`.
+        If a ranking other than the main one cannot be made (the robust one needs 8 agents), its abilities are None, and
+        `facts.message` is the reason.
 
     Raises
     ------
     StatisticsError
-        [all-agents-flagged], [partners-none]: if the main ranking, `rules.ranked_by`, cannot be made.
+        [all-agents-flagged], [partners-none], [cluster-agents]: if the main ranking, `rules.ranked_by`, cannot be made.
     """
     make_ranking = partial(
         WeightedRanking, answers=answers, plain=abilities, plain_differences=differences, agent_ids=agent_ids
@@ -548,8 +550,9 @@ def with_alternative_columns(
 ) -> pd.DataFrame:
     """Return a copy of a ranking table with the results of alternative rankings in further columns.
 
-    Each ranking adds the columns in `ALTERNATIVE_COLUMNS`, whose names then begin with that of the ranking: `robust_ability`.
-    They are NaN for agents that the ranking does not include, and for all agents if it could not be made.
+    Each ranking adds the columns in `ALTERNATIVE_COLUMNS`, whose names then begin with that of the ranking: for example
+    `robust_ability`, `robust_low` and `robust_rank_high`. The abilities are NaN for agents that the ranking does not include; all
+    columns are NaN if it could not be made.
 
     table : table with a column `agent`, whose rows stay in their order
     agent_ids : ids of the agents, in the order of the abilities in `rankings`

@@ -36,8 +36,9 @@ def compute_extension_facts(
     answers_recomputed : whether the judge answered the earlier trials again, because its answers have no request hashes;
         only recorded in the result
 
-    Returns one change for each agent that was in the run before the extension. A value that cannot be estimated is None.
-    Returns None for a run that was never extended.
+    Returns what the extension added, the drift of the judge with its p-value, and in `agent_changes` one change for each agent
+    that was in the run before: abilities, ranks and drift. A value that cannot be estimated is None. Returns None for a run that
+    was never extended. Nothing is written.
     """
     plan = trials.plan
     steps = get_extensions(plan).steps

@@ -96,14 +96,15 @@ def fit_judged(
 ) -> FitResult:
     """Fit a judged run, and write all its tables; earlier files of a fit are replaced together.
 
-    Two files are not always written. rates.parquet is written for runs of fewer than `MAX_TRIALS_WITH_RATES` trials, and
-    if `rates` is True. variance_components.json is written for finished runs with few trials.
+    Two files are not always written. rates.parquet is written for runs of fewer than 10,000,000 trials
+    (`MAX_TRIALS_WITH_RATES`), and if `rates` is True. variance_components.json is written for finished runs with few trials.
 
     folder : folder of the run, with its verdicts
     pool : agents with their groups, and properties of their texts
     judged : plan without trials, and table of the verdicts
     settings : target of the intervals, and rules of the alternative rankings
     clones : findings about agents that give the same responses
+    rates : whether to write rates.parquet for a run of any size
 
     Returns the tables, as they were written. Raises RunFolderError if a file is damaged, [disk-full] if the disk is full;
     StatisticsError if the scores cannot be fitted, or the main ranking cannot be made.
@@ -179,8 +180,8 @@ def fit_imported(folder: RunFolder, pool: PoolSummary, settings: FitSettings) ->
     pool : agents and items of the run, and notes about the import, which become findings
     settings : items that the intervals refer to, and agents that are weighted together in alternative rankings
 
-    Raises RunFolderError if a file is damaged. Raises StatisticsError if the scores cannot be fitted, or if the main ranking
-    cannot be made.
+    Returns the tables, as they were written. Raises RunFolderError if a file is damaged. Raises StatisticsError if the scores
+    cannot be fitted, or if the main ranking cannot be made.
     """
     rates = folder.read_rates()
     fit = _fit_imported_rates(rates, pool, settings)
@@ -340,13 +341,15 @@ class FitResult:
     def write(self, folder: RunFolder, signature: Signature, *, run: str) -> None:
         """Write all tables of the fit to files in a folder; existing files are replaced.
 
+        These are the scores, ranking.csv, pairs.parquet, items.csv, fit.json, signature.json, ranking.json and others.
+
         Parameters
         ----------
         folder : RunFolder
             Folder to write into.
         signature : Signature
-            Everything that the numbers in the tables depend on, such as the digests of plan and answers. It is written with the
-            tables.
+            Everything that the numbers in the tables depend on, for example the digests of plan and answers. It is written with
+            the tables.
         run : str
             Name of the run, for `ranking.json`.
         """
@@ -439,8 +442,9 @@ def describe_judged_run(
     models : names of the models that answered
     digest, n_trials : digest of the whole plan, and number of its trials
 
-    Returns the entries that the signature in `signature.json` contains, such as "plan", "design", "calls" and "judge". The
-    digests of pool and plan are shortened to 12 characters.
+    Returns the entries of the signature: "pool", "plan", "design", "calls" (number of trials), "independent", "holdout", "rule",
+    "seed", "judge" (its name), "judge_detail" (its config), "options" and "models". The digests of pool and plan are shortened to
+    12 characters.
     """
     return {
         "pool": plan.pool_digest[:12],
@@ -509,8 +513,8 @@ def evaluate_holdout(model: ClippedLinear, holdout: Scores | None, rule: SplitRu
     holdout : observed scores of the held-out cells; None if there are none
     rule : holdout rule of the plan, which is only recorded in the result
 
-    Returns the error with its 95% interval. A cell is left out if its agent or its item has no training cell. The result is
-    None if no cell remains.
+    Returns the error (`rmse`) with its 95% interval (`low`, `high`), and the number of cells. A cell is left out if its agent or
+    its item has no training cell. The result is None if no cell remains, or if there are no held-out cells.
     """
     if holdout is None:
         return None

@@ -26,7 +26,9 @@ RunFit: TypeAlias = "FitResult | PreferenceResult"
 def fit_run(
     folder: RunFolder, *, target: Target | None = None, rules: PartnerRules | None = None, rates: bool = False
 ) -> RunFit:
-    """Fit and rank the answers in a run's folder, and write all tables of the fit.
+    """Fit and rank the answers in a run's folder, and write all tables of the fit, for example ranking.csv and fit.json.
+
+    Earlier tables are replaced. The report is not written again.
 
     Parameters
     ----------
@@ -39,7 +41,8 @@ def fit_run(
         Default: the stored rules. If the rules name no families, the families of the pool are used. Clones are found again
         if the texts of the pool can be read.
     rates : bool, default False
-        Whether to write rates.parquet even if the run is very large. For an imported run, this file is always written.
+        Whether to write rates.parquet even if the run has 10,000,000 trials or more. For an imported run, this file is always
+        written.
 
     Returns
     -------
@@ -51,10 +54,10 @@ def fit_run(
     StatisticsError
         If the rules do not fit the run, before anything is written; if its answers cannot be fitted.
     ConfigError
-        [judges-few] if a ranking over judges is requested for a single judge. For a run that asks for preferences, if `target`,
-        `rules` or `rates` is set to a value that is not available.
+        [judges-few] if a ranking over judges is requested for a single judge. [question-option], [option-unused] if `target`,
+        `rules` or `rates` is set to a value that a run that asks for preferences does not allow.
     RunFolderError
-        If the folder has neither verdicts.parquet nor rates.parquet.
+        If the folder has neither verdicts.parquet nor rates.parquet, or a file is damaged.
     """
     from youden.pipeline.clones import find_run_clones
     from youden.pipeline.fit_tables import fit_imported, fit_judged

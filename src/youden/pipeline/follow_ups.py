@@ -67,7 +67,7 @@ def judge_follow_ups(verdicts: Verdicts, judge_plan: JudgePlan, *, share: float)
 
     verdicts : verdicts of the run so far; follow-ups among them are replaced
     judge_plan : function that returns the verdicts of a plan
-    share : maximum number of follow-ups, as a fraction of the plan's calls
+    share : maximum number of follow-ups, as a fraction of the plan's calls, rounded down
 
     Returns the verdicts of the plan with its follow-ups, or of the plan alone if no group needs any. Errors of `judge_plan` are
     passed on.
@@ -93,6 +93,7 @@ def draw_follow_ups(plan: Plan, n_trials_by_pair: Mapping[tuple[int, int], int],
     plan : plan of the run
     n_trials_by_pair : number of trials by pair of agents (lower position, higher position); a pair without enough items gets
         fewer
+    rng : source of the random items
 
     Returns the new trials only, pair by pair.
     """

@@ -102,9 +102,10 @@ def analyse_rounds(
     estimate : function that takes the number of a round, from 0, and returns the abilities by the answers up to this round. It
         returns None if these answers do not link all agents.
 
-    Returns the abilities after the last round with the state of the search, or None if `estimate` returned None for any of the
-    analysed rounds. If an agent is sampled again because its estimate is high, this estimate is too high on average. The fraction
-    `BIAS_FRACTION` of this expected selection bias is subtracted, but never so much that another agent would be selected.
+    Returns the abilities after the last round with the state of the search (`search`, which has one analysis per round), or None
+    if `estimate` returned None for any of the analysed rounds. If an agent is sampled again because its estimate is high, this
+    estimate is too high on average. Half of this expected selection bias (`BIAS_FRACTION`) is subtracted, but never so much that
+    another agent would be selected. The abilities are then clipped to [−1, 1].
     """
     plan = trials.plan
     design = get_adaptive_design(plan)
@@ -323,9 +324,9 @@ def analyse_extended_run(
     Parameters
     ----------
     abilities : Abilities
-        Abilities of the run so far.
+        Abilities of the run so far, with their covariance.
     top : int
-        Number of agents to select.
+        Number of agents to select, from 1 to n_agents − 1.
     max_regret : float or None
         Maximum regret of the selection, if the search goes on until the regret bound reaches it. This analysis then spends
         the fraction of alpha that the last one in `previous` set aside, or a small first fraction. None if no further
@@ -336,10 +337,10 @@ def analyse_extended_run(
     Returns
     -------
     InterimAnalysis
-        Upper confidence bounds on θ_k − θ_i for agents k (rows) and i (columns), float array (n_agents, n_agents), as the
-        minimum over all analyses so far; and the fraction of alpha = 0.05 spent so far. The bias is 0, because no round sampled
-        agents. If some agents cannot be compared, bounds and spent alpha stay as in the last analysis in `previous`; without
-        one, the bounds are infinite and the spent alpha is 0.
+        `upper_bounds`: upper confidence bounds on θ_k − θ_i for agents k (rows) and i (columns), float array
+        (n_agents, n_agents), as the minimum over all analyses so far; and `alpha_spent`: the fraction of alpha = 0.05 spent so
+        far. The bias is 0, because no round sampled agents. If some agents cannot be compared, bounds and spent alpha stay as in
+        the last analysis in `previous`; without one, the bounds are infinite and the spent alpha is 0.
     """
     no_agent = np.zeros(len(abilities.ability), dtype=np.bool_)
     return _run_analysis(

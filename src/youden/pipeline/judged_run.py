@@ -133,6 +133,8 @@ def plan_run(config: RunConfig, *, batched: bool = False, pools: Sequence[Pool] 
     Returns
     -------
     PlannedRun
+        The run with its `plan`, `judge`, `folder`, estimated `cost` (of all calls, and of those without a stored answer), and in
+        `paid` the amount that it has paid before. No request has been sent.
 
     Raises
     ------
@@ -207,8 +209,9 @@ def judge_run(
     """Query the judge for answers that the store lacks, and write verdicts.parquet.
 
     The cost cap limits the total that the run pays, over this command and all earlier ones. The costs in verdicts.parquet include
-    all invocations of this run, also interrupted ones. An adaptive plan is judged round by round, and plan.parquet is written
-    together with the verdicts. The request hashes of a large plan are written before it is judged.
+    all invocations of this run, also interrupted ones. An adaptive plan is judged round by round. The files plan.parquet,
+    pool.json and config.yaml are written together with the verdicts. The request hashes of a large plan are written before it is
+    judged. The run is not fitted.
 
     Parameters
     ----------
@@ -219,24 +222,28 @@ def judge_run(
     collect : AnswerCollector, optional
         Function that collects the answers. Default: `collect_answers`, in this process.
     on_start : callable, optional
-        Called before the first request, once no other process can judge the run.
+        Called without arguments before the first request, once no other process can judge the run. Default: nothing is called.
 
     Returns
     -------
     Verdicts
-        Verdicts as they are written.
+        Verdicts as they are written, with the plan of all rounds.
 
     Raises
     ------
     JudgeError
         [run-busy] if another process judges the run; other slugs if the judge cannot be used.
+    ReplayMissError
+        If the judge is a replay and lacks an answer.
     RunFolderError
         [run-store] if the store lacks answers that the run's own store holds.
     BudgetError
         If the cost cap is reached. verdicts.parquet is not written; received answers stay in the store.
     TooManyMissingError
-        [too-many-missing] if more answers are missing than the config allows. No file is written; received answers stay
-        in the store.
+        [too-many-missing] if more answers are missing than the config allows. verdicts.parquet is not written; received answers
+        stay in the store.
+    IncompleteRunError
+        If the server cannot be reached for longer than the outage limit, or the state of a batch is unknown.
     """
     folder, config = planned.folder, planned.config
     lock = run_lock(config, planned.plan, planned.judge)
@@ -321,8 +328,12 @@ def collect_answers(
 
     Raises
     ------
-    JudgeError, BudgetError, TooManyMissingError
-        If the judge cannot be used, the cost cap is reached, or more answers are missing than the config allows.
+    JudgeError, BudgetError, TooManyMissingError, ReplayMissError
+        If the judge cannot be used, the cost cap is reached, no trial has an answer or significantly more answers are missing
+        than the config allows, or a replay lacks an answer. Received answers stay in the store.
+    IncompleteRunError
+        If the server cannot be reached for longer than the outage limit; with `options.stored_only`, if the store lacks an
+        answer.
     """
     config = planned.config
     account = None
@@ -383,7 +394,13 @@ def read_payments_of_run(config: RunConfig, judge: JudgeConfig, plan: Plan) -> R
 
     The amounts are read from the cost account of the run in its store. An account belongs to the path of a folder, so it may lack
     payments if the folder was renamed or copied. Larger amounts that the folder records (`_read_saved_payments`) therefore
-    replace them. A store that cannot be read is ignored.
+    replace them. A store that cannot be read is ignored, and nothing is written.
+
+    config : config of the run, with its folder and store
+    judge : judge of the run; all amounts are 0 if it stores no answers
+    plan : plan of the run, with or without its trials
+
+    Returns the amounts in USD. Those that count towards the cost cap of the run are in `usd_under_cap`.
     """
     if not judge.stores_new_answers:
         return RunPayments()

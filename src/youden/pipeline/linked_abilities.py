@@ -52,6 +52,7 @@ def shift_to_mean_on_first_items(abilities: Abilities, trials: TrialsByItem, n_i
     The mean ability then does not change when items are added to the run.
 
     abilities : abilities of the agents that the trials compare
+    trials : trials of the run, of which those with an answer are used
     n_items : number of items of the first plan; they come before the added items
 
     Returns the same abilities if no items were added, or if none of the first items has an answer.
@@ -431,7 +432,8 @@ def fit_scale(trials: TrialsByItem, anchors: Abilities, *, select: ChunkFilter |
     select : function that takes a chunk of trials and returns which of them may be used, bool array (n_trials,); all by
         default
 
-    Returns the effects of anchors and items, with their variances.
+    Returns the effects of the anchors (`effect`), float array (n_anchors,), and of the items (`item_effect`), float array
+    (n_items,), with their variances.
     """
     return AnchorScale(
         make_anchor_answer_source(trials, select=select),
@@ -452,7 +454,8 @@ def link_agents(
     select : function that takes a chunk of trials and returns which of them may be used, bool array (n_trials,); all by
         default
 
-    Returns the effects of all agents with their variances, NaN for an agent without an answered linking trial.
+    Returns the effects of all agents (`effect`) with their variances (`variance`), float arrays (n_agents,), NaN for an agent
+    without an answered linking trial.
     """
     return LinkedEffects(
         make_linking_answer_source(trials, select=select),

@@ -110,29 +110,34 @@ def export_run(
 ) -> tuple[int, tuple[Path, ...]]:
     """Export the requests that the run's store has no answer to.
 
+    Requests that the store has as rejected, or that exceed the context of the model, are left out.
+
     Parameters
     ----------
     planned : PlannedRun
-        The run.
+        The run. If its store does not exist, an empty one is created.
     known_rounds : KnownRounds
         Part of its plan to export, as returned by `find_known_rounds`.
     folder : Path
-        New or empty folder for the files; each judge of a jury gets a subfolder.
+        New or empty folder for the files; missing parents are created. Each judge of a jury gets a subfolder.
     format : {"jsonl", "parquet"}, default "jsonl"
         Format of the files.
     shards : int, default 1
-        Number of files per judge; fewer are written if there are fewer requests.
+        Number of files per judge; fewer are written if there are fewer requests. A number below 1 counts as 1.
 
     Returns
     -------
     tuple of (int, tuple of Path)
-        Number of requests, and the files. If the store has all answers, nothing is written: 0 and ().
+        Number of requests, and the files with requests. Each folder also gets an export.json that describes them. If the store
+        has all answers, nothing is written: 0 and ().
 
     Raises
     ------
     InputError
         [export-no-calls]: if the judge makes no calls; [export-not-empty]: if the folder is not empty; [export-failed]:
         if it cannot be written.
+    ConfigError, JudgeError
+        If the store cannot be opened.
     """
     with open_store(planned.config.store_location) as store:
         return export_requests(
@@ -269,24 +274,26 @@ def collect_answers_on_ray(
     planned : PlannedRun
         The run.
     options : JudgingOptions or None
-        Options of the requests; None for the defaults.
+        Options of the requests; None for the defaults. The cost cap and the maximum fraction of missing answers are taken from
+        the config of the run.
     team : WorkerGroup or None
         Processes that work on this run; this process coordinates them. None for a judge that makes no calls, for which
         [judge-offline] is raised.
     placing : RayPlacement
-        Number and resources of the workers.
+        Number and resources of the workers, from `resolve_placement`.
 
     Returns
     -------
     Verdicts
-        Answers to the whole plan, with its rounds and follow-ups.
+        Answers to the whole plan, with its rounds and follow-ups. They are in the store; no file of the run is written.
 
     Raises
     ------
     ConfigError
-        [judge-offline]: if the judge makes no calls; other slugs if Ray cannot be used.
-    JudgeError, BudgetError
-        If the judge cannot be used, or the cost cap is reached.
+        [judge-offline]: if the judge makes no calls; [max-cost-needed] and others if the cost cap does not fit the judge, or Ray
+        cannot be used.
+    JudgeError, BudgetError, TooManyMissingError
+        If the judge cannot be used, the cost cap is reached, or more answers are missing than the config allows.
     IncompleteRunError
         [ray-workers]: if all workers are lost.
     """
@@ -331,7 +338,7 @@ def resolve_placement(
     config : RunConfig
         Config of the run.
     workers : int, optional
-        Number of workers; overrides the config, unless it is None or 0.
+        Number of workers; overrides the number in the config, unless it is None or 0.
     on_message : callable
         Function that is called with a line of text about the workers at each change while they run.
 
@@ -455,22 +462,24 @@ def import_battles(path: Path, out: Path, *, columns: Mapping[str, str], allow_d
     out : Path
         Folder of the new run.
     columns : mapping of str to str
-        Names of the columns that contain the roles model_a, model_b, winner, item, order and judge. By default, the column
-        of a role has its name, or another common name (see `read_battles`). A winner of "tie" is a tie.
+        Role → name of its column, for the roles model_a, model_b, winner, item, order and judge. A role that is not in the
+        mapping has the column with its name, or with another common name (see `read_battles`). A winner of "tie" is a tie.
+        Without an order, model_a counts as shown first; without an item, each battle is a separate item.
     allow_dropped : bool, default False
         Whether to import the battles even if more than 1% have no winner.
 
     Returns
     -------
     RunFolder
-        The fitted run.
+        The fitted run, which asks for preferences. Its plan, verdicts and tables are written to `out`.
 
     Raises
     ------
     ImportFormatError
-        If the file cannot be read, with the reason; [out-not-empty]: if `out` holds something else; [import-dropped]: if more
-        than 1% of the battles have no winner; [trial-none], [cluster-agents]: if fewer than 2 agents have battles on 2 items.
-        No file of the run remains then.
+        If the file cannot be read, with the reason; [battles-columns]: if a column is missing or a role is unknown;
+        [battles-value]: if a winner or an order is unknown; [out-not-empty]: if `out` holds something else; [import-dropped]: if
+        more than 1% of the battles have no winner; [trial-none], [cluster-agents]: if fewer than 2 agents have battles on
+        2 items. No file of the run remains then.
     """
     from youden.data.importers.battles import read_battles  # loads pandas
 

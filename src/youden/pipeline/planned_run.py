@@ -103,8 +103,11 @@ def find_run_plan(config: RunConfig, folder: RunFolder, pools: Sequence[Pool] | 
     folder : folder of the run, with or without a plan
     pools : result of `read_run_pools(config)`; None if the pools are to be read
 
+    Returns the plan of the run (`plan`), and the plan in the folder (`stored_plan`), which is None if the plan is new. Nothing is
+    written.
+
     Raises RunFolderError [run-mismatch] if a judged plan does not fit the config, and [run-extended] if the stored plan has
-    more extensions than the config. Raises PoolError, PlanError or ConfigError (such as [focus-invalid]) if pool, plan and
+    more extensions than the config. Raises PoolError, PlanError or ConfigError (for example [focus-invalid]) if pool, plan and
     config do not fit each other. Raises StatisticsError [self-target] if the target cannot be estimated from comparisons of
     agents with themselves.
     """
@@ -516,8 +519,10 @@ def _format_setting(value: object) -> str:
 def check_same_run(folder: RunFolder, run_plan: RunPlan, judge: JudgeConfig) -> None:
     """Check that a run would not replace complete answers to another plan or of another judge.
 
-    Answers in the folder are accepted if they belong to an unfinished run, or if the new plan extends the stored one.
+    Answers in the folder are accepted if they belong to an unfinished run, or if the new plan extends the stored one. A replay is
+    accepted in place of any judge.
 
+    folder : folder of the run, which need not exist
     run_plan : plan of the run and plan in the folder, as returned by `find_run_plan`
     judge : judge of the run
 

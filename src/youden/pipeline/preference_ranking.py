@@ -77,8 +77,9 @@ def summarize_preferences(
     partial : state of an unfinished run; None for a finished one
     warnings : findings so far
 
-    Returns the pairwise differences, the selected agent with its regret bound, the test whether all abilities are equal,
-    the facts on position bias and ties, all warnings, and the recommendation.
+    Returns the pairwise differences (`differences`), the selected agent with its regret bound of at most 1 (`choice`; None if
+    some agents cannot be compared), the test whether all abilities are equal (`signal`), the facts on position bias and ties
+    (`preference`), `warnings` with those about biases added, and the `recommendation`.
     """
     differences = agent_differences(abilities)
     choice = summarize_choice(abilities, agent_ids, differences=differences)

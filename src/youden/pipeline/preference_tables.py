@@ -55,10 +55,16 @@ def fit_preference_run(
 ) -> PreferenceResult:
     """Fit a run that asks for preferences, and write its tables.
 
-    `judged` holds the plan without trials and the table of the verdicts, and `clones` the findings about agents that give the
-    same responses. Writes ranking.csv, pairs.parquet, items.csv, fit.json, signature.json and ranking.json.
+    These are ranking.csv, pairs.parquet, items.csv, fit.json, signature.json and ranking.json. They replace the files of an
+    earlier fit together.
 
-    Raises RunFolderError if a file is damaged, StatisticsError [trial-none] or [cluster-agents] if there are too few answers.
+    folder : folder of the run, with its verdicts
+    pool : agents with their groups
+    judged : plan without trials, and table of the verdicts
+    clones : findings about agents that give the same responses
+
+    Returns the ranking as a table, best agent first, and the facts of fit.json. Raises RunFolderError if a file is damaged,
+    StatisticsError [trial-none] or [cluster-agents] if there are too few answers.
     """
     plan, verdicts = judged
     metadata = verdicts.metadata

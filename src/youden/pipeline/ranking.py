@@ -350,12 +350,14 @@ def estimate_abilities(
     target : {"items-like-these", "these-items"}, default "items-like-these"
         Population that the intervals refer to.
     previous_search : SearchState, optional
-        State of the search after an earlier round. The analyses up to this round are not repeated.
+        State of the search after an earlier round. The analyses up to this round are not repeated. Without an effect unless the
+        plan is a search. Default: all rounds are analysed.
 
     Returns
     -------
     Abilities
-        Estimates in the order of the agents, with their covariance. The ability of an agent without an estimate is NaN.
+        Estimates in the order of the agents, with their covariance. False-positive rates are subtracted. The ability of an agent
+        without an estimate is NaN.
 
     Raises
     ------

@@ -140,9 +140,10 @@ def recommend(
     Returns
     -------
     Recommendation
-        Form, agents and text. "none": the interval of J is not above 0, agents cannot be compared, or abilities do not
-        differ significantly. "recommended", with the selected agents: every other agent is ruled out as the best, or the
-        regret bound is at most `max_regret`. "candidates": otherwise, with all agents that may be the best.
+        Its `form`, `agents` (ids) and `text` (sentences). "none": the interval of J is not above 0, agents cannot be compared, or
+        abilities do not differ significantly; `agents` is then empty. "recommended", with the selected agents: every other
+        agent is ruled out as the best, or the regret bound is at most `max_regret`. "candidates": otherwise, with all agents that
+        may be the best.
     """
     if not signal.discriminates:
         return recommend_no_agent(signal.judge_reason, signal.judge_remedy)
@@ -286,8 +287,8 @@ def recommend_from_abilities(
     abilities : abilities of the run; if it was a search, they contain its maximum regret
     warnings : findings about the run. Some add a clause to the text, but none changes which agents are recommended.
 
-    Returns the recommendation. Its attribute `decided_by` states what the abilities measure, "agreement" or "preference". If no
-    agent is recommended, its `reason` states why.
+    Returns the recommendation: `form` ("recommended", "candidates" or "none"), `agents` and `text`. Its attribute `decided_by`
+    states what the abilities measure, "agreement" or "preference". If no agent is recommended, its `reason` states why.
     """
     if abilities.ranking == SELF_RANKING:
         return _recommend_no_agent_for_self_trials(signal, n_agents=len(abilities.ability))

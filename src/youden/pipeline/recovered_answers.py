@@ -43,7 +43,7 @@ def reuse_saved_answers(
     judge : judge of the run
 
     Returns a function that returns the verdicts of a plan, and calls `judge_plan` for all other answers. Returns `judge_plan`
-    itself if no answer can be reused.
+    itself if no answer can be reused. The store is not changed.
     """
     saved_verdicts = _read_reusable_verdicts(folder, judge)
     if saved_verdicts is None:
@@ -89,8 +89,9 @@ def keep_saved_costs(verdicts: Verdicts, folder: RunFolder, judge: JudgeConfig) 
     Returns
     -------
     Verdicts
-        `verdicts` with the saved cost, tokens and duration of each request whose cost is 0 in `verdicts` but not in the folder,
-        and with the saved cost of the calibration if that of `verdicts` is 0.
+        A copy of `verdicts` with the saved cost, tokens and duration of each request whose cost is 0 in `verdicts` but not in the
+        folder, and with the saved cost of the calibration if that of `verdicts` is 0. `verdicts` itself if the folder has no
+        verdicts of the stored plan, or if costs were not measured. No file is written.
     """
     saved_verdicts = _read_saved_verdicts(folder, judge)
     if saved_verdicts is None or saved_verdicts.usd is None or verdicts.usd is None:

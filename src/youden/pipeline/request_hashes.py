@@ -37,10 +37,10 @@ _SCHEMA = pa.schema([pa.field("request_hash", pa.binary(KEY_BYTES), nullable=Fal
 def write_missing_hashes(folder: RunFolder, plan: Plan, judge: JudgeConfig, *, log: Callable[[str], None]) -> None:
     """Write the request hashes of a plan to a file, for each judge without a valid file.
 
-    Judges that make no calls have no requests, so they need no file. Nothing is written for plans of fewer than `MIN_TRIALS`
-    trials, or for plans with rounds or follow-ups, because they may still change.
+    Judges that make no calls have no requests, so they need no file. Nothing is written for plans of fewer than 200,000 trials
+    (`MIN_TRIALS`), or for plans with rounds or follow-ups, because they may still change.
 
-    folder : folder of the run
+    folder : folder of the run, in which a file request-hashes-DIGEST.parquet is written
     plan : plan with its pool
     judge : judge of the run; for a jury, one file per member is written
     log : function that receives a message about an invalid file, which is written again
@@ -135,7 +135,7 @@ def write_hashes(path: Path, hashes: Iterable[str], metadata: KeysMetadata) -> N
     """Write request hashes to a Parquet file; an existing file is replaced atomically.
 
     path : file to write
-    hashes : hashes in hexadecimal, in the order of the plan
+    hashes : hashes of 64 hexadecimal digits (SHA-256), in the order of the plan
     metadata : digests of the plan with its pool and of the judge, which are stored in the file
     """
     remaining_hashes = iter(hashes)
@@ -157,8 +157,8 @@ def open_hashes(path: Path, metadata: KeysMetadata, *, n: int) -> HashFile:
     metadata : plan, pool and judge for which the file must have been written
     n : number of request hashes that the file must have
 
-    Returns an object that opens the file for each reading, and closes it afterwards. Raises RunFolderError if the file is
-    missing, damaged or incomplete, or was written for another plan, pool or judge.
+    Returns an object that opens the file for each reading, and closes it afterwards. Its method `chunks` yields the hashes in
+    lists. Raises RunFolderError if the file is missing, damaged or incomplete, or was written for another plan, pool or judge.
     """
     table = read_table(path, KeysMetadata)
     if table.metadata != metadata:

@@ -65,7 +65,8 @@ def plan_round_for_half_width(
     rng : random generator with the seed of the first round. The design repeats the draws of earlier rounds first, so that an
         interrupted run plans the same trials when it resumes.
 
-    Returns the trials of the round, or no trials and the reason to stop:
+    Returns the paired trials of the round (`trials`), which sample all agents, or no trials and the reason to stop
+    (`stop_reason`):
 
     - "narrow" if the half-width is reached;
     - "items" if no number of calls on these items reaches it;
@@ -220,7 +221,7 @@ def run_rounds(plan: Plan, judge_plan: JudgePlan, *, target: Target = "items-lik
     plan : Plan
         A plan with the rounds that are known so far. If its design has no rounds, it is judged and no trials are added.
     judge_plan : callable
-        Returns the verdicts of a plan. It is called with the whole plan after each round, so it should reuse the
+        Takes a plan and returns its verdicts. It is called with the whole plan after each round, so it should reuse the
         answers to earlier rounds.
     target : {"items-like-these", "these-items"}, default "items-like-these"
         Population of the intervals that decide when to stop.
@@ -228,7 +229,8 @@ def run_rounds(plan: Plan, judge_plan: JudgePlan, *, target: Target = "items-lik
     Returns
     -------
     Verdicts
-        Verdicts of the plan with all its rounds. The last note of the plan contains the reason why it stopped.
+        Verdicts of the plan with all its rounds and the independent trials that each round adds. If the design has rounds, the
+        last note of the plan contains the reason why it stopped.
 
     Raises
     ------

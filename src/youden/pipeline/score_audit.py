@@ -204,24 +204,31 @@ def audit(
     Parameters
     ----------
     table : path, sequence of paths or DataFrame
-        Scores of models on items: a table in long or wide form, or results of lm-eval, HELM, MTEB or SWE-bench.
+        Scores of two or more models on two or more items, higher is better: a table in long or wide form (CSV, TSV, Excel, JSON,
+        JSON Lines or Parquet), or results of lm-eval, HELM, MTEB or SWE-bench. A score of 80% counts as 0.8, and yes as 1. The
+        scores of a model on an item are averaged. Of several files, one without a column of models has the scores of one model,
+        which is named after the file.
     columns : mapping of str to str, optional
         Column of each role. The roles are "model", "item", "score" and "ignore". Several columns of a role are separated by
         commas; columns that together identify an item are joined by "+". Default: inferred from the table.
     score_range : tuple of (float, float), optional
-        Lowest and highest possible score. Default: inferred.
+        Lowest and highest possible score. Default: the first of 0 to 1, −1 to 1, 0 to 10 and 0 to 100 that contains all scores,
+        or else the range of the scores.
 
     Returns
     -------
     Audit
-        `ranking` is a table of the models, best first, with `ability`, `low`, `high` and `std_error` in the unit of the
-        scores. Other attributes are the differences of the models, the items, warnings, and what limits the ranking.
+        `ranking` is a table of the models, best first, with `agent` (the model), `ability` (its mean score), the bounds `low`
+        and `high` of its 95% interval and `std_error`, in the unit of the scores. Other attributes are the `differences` of the
+        models, `items`, `facts` with warnings, `details` on what limits the ranking, and the `recommendation`. No file is
+        written.
 
     Raises
     ------
     ImportFormatError
         [scores-columns], [scores-direction], [scores-value], [scores-percent], [scores-scale], [scores-bounds], [scores-id],
-        [scores-size], [scores-reports]: if the table cannot be used; the message names the option that resolves an ambiguity.
+        [scores-size], [scores-pairs], [scores-reports]: if the table cannot be used; the message names the option that resolves
+        an ambiguity. Other slugs if a file cannot be read.
     ConfigError
         [scores-role]: if `columns` has another role; [scores-range]: if `score_range` is not two finite numbers in
         ascending order.

@@ -101,8 +101,9 @@ def iter_length_warnings(
 ) -> Iterator[Finding]:
     """Yield warnings about a judge or a ranking that follows the length of texts.
 
-    The first warning is for a judge whose answers depend strongly on the lengths of the texts. The second one is for a ranking
-    that does. The first check is skipped if `read_answer_lengths` returns None, the second one if the pool has no lengths.
+    The first warning is for a judge if the lengths of the texts explain at least half of the variance of its answers. The second
+    one is for a ranking if Spearman's ρ of ability and mean length is at least .7 or at most −.7, and significant at the level
+    .01. The first check is skipped if `read_answer_lengths` returns None, the second one if the pool has no lengths.
 
     folder : folder of the run
     pool : agents and items of the run, with the mean length of each agent's responses
@@ -148,7 +149,9 @@ def read_answer_lengths(folder: RunFolder, iter_trials: Rows, *, n_trials: int) 
     iter_trials : function that yields the trials of the run with their answers, in chunks of columns
     n_trials : number of trials of the run
 
-    Returns None if the run has more than `MAX_TRIALS` trials, or if its pool cannot be read or has changed since the run.
+    Returns arrays (n_answers,): `answer`, from 0 to 1; `first_length` and `second_length`, the numbers of characters of the two
+    texts; and `is_paired`, whether both texts respond to one item. Returns None if the run has more than 2,000,000 trials
+    (`MAX_TRIALS`), or if its pool cannot be read or has changed since the run.
     """
     texts = None if n_trials > MAX_TRIALS else folder.find_judged_pool()
     if texts is None:

@@ -127,9 +127,12 @@ def decompose_variance(verdicts: Verdicts, run: str, judges: JudgeSpread | None 
     Each variance refers to an agent's distance from the average ability, and is a mean over agents.
 
     verdicts : answers of the run, from which the abilities are estimated
-    run : name of the run
+    run : name of the run, which is only stored in the result
     judges : variance between judges of the same trials. By default, it is estimated from the votes of the run's own jury, if
         the run has one.
+
+    Returns the components (`components`), the standard errors of an agent's distance from the average (`std_error`) and of a
+    difference of two agents, and the variance between agents without these errors. Variances are in squared units of ability.
 
     Raises StatisticsError [variance-few] for fewer than 3 agents, or fewer than 5 items with several answered trials.
     """

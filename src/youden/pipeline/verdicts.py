@@ -97,6 +97,8 @@ def judge(
     BudgetError, TooManyMissingError
         If `max_cost` is reached, or more answers are missing than `max_missing` allows. All answers are kept: repeat
         the call to resume.
+    IncompleteRunError
+        If the server cannot be reached for longer than the outage limit, or the state of a batch is unknown.
     JudgeError, ReplayMissError
         If the judge cannot be used; if a replay lacks an answer.
 
@@ -165,10 +167,11 @@ async def judge_async(
     progress, log : Progress, str or path, optional
         Receiver of the progress; file to which a line of JSON is appended for every call and failure.
     mode : {"calls", "batch"}, default "calls"
-        Whether to send single requests, or the plan through the provider's Batch API.
+        Whether to send single requests, or the plan through the provider's Batch API, at its prices.
     poll, on_status, batch_folder : float, callable, str or path, optional
-        For the mode "batch": seconds between two requests for the status, default 30.0; called with a line of text for
-        each change of a batch; folder for the files of a judge with `batch_provider: folder`.
+        Only for the mode "batch". Seconds between two requests for the status, default 30.0; function that is called with a line
+        of text for each change of a batch; folder for the files of a judge with `batch_provider: folder`, by default `batches`
+        next to the store.
 
     Returns
     -------
@@ -186,6 +189,8 @@ async def judge_async(
         option of calls; [argument-type], [max-missing]: if `plan` or `max_missing` is invalid.
     BudgetError, TooManyMissingError
         If `max_cost` is reached, or more answers are missing than `max_missing` allows.
+    IncompleteRunError
+        If the server cannot be reached for longer than the outage limit, or the state of a batch is unknown.
     JudgeError, ReplayMissError
         If the judge cannot be used; if a replay lacks an answer.
 
@@ -308,12 +313,13 @@ async def query_judge(
     Parameters
     ----------
     plan : Plan
-        Trials to answer.
+        Trials to answer, with their pool.
     judge : str, path, mapping, JudgeConfig or callable
         Judge by its name, file or config, or a function of the texts of two responses that returns True, False, a number
         from 0 to 1, or None for no answer. With a function, only `options.progress` has an effect.
     store : str, path or None
-        Store of answers, a path or a URL; None for a judge that needs none.
+        Store of answers, a path or a URL; it is created if it does not exist. Stored answers are not requested again. None for a
+        judge that needs none.
     options : JudgingOptions
         Options of the requests.
     budget : Budget, optional
@@ -330,7 +336,11 @@ async def query_judge(
     ConfigError
         If judge, store or cap do not fit, before any call.
     BudgetError, TooManyMissingError
-        If the cap is reached, or too many answers are missing.
+        If the cap is reached; if, after 200 trials or more, significantly more answers are missing than `options.max_missing`.
+        Missing answers are not checked again at the end.
+    IncompleteRunError
+        If the server cannot be reached for longer than the outage limit; with `options.stored_only`, if the store lacks an
+        answer.
     JudgeError, ReplayMissError
         If the judge cannot be used; if a replay lacks an answer.
     """

@@ -60,21 +60,22 @@ def run(
     Parameters
     ----------
     pool : Pool, str, path or DataFrame
-        Responses of agents to items, or the path of a file or folder with them. A pool in memory is written to the
+        Responses of agents to items, or the path of a folder, a .csv or a .parquet with them (see `read_pool`). A DataFrame has
+        the columns agent, item and text, or one row per item and one column per agent. A pool in memory is written to the
         folder `pools/` in the run.
     judge : str, path or mapping, default "lexical"
         Name in configs/judges/, path of a .yaml file, a model such as "gpt-4o-mini", or a mapping with the keys of
-        a judge.
+        a judge. The default is a free judge that compares words. A function is an error.
     max_cost : float, optional
         Maximum total cost of the run in USD, over all commands that judge it; required for judges that can cost money.
     out : str or path
-        Folder of the run.
+        Folder of the run; it is created if it does not exist.
     labels : str or path, optional
-        Table of labels with which the ranking is compared; it does not change the ranking.
+        Table of labels with which the ranking is compared, as for `Run.fit`; it does not change the ranking.
     retry_failed : bool, default False
         Whether to resend requests whose stored outcome is a refusal, a truncated or unparsed answer, or a rejection.
     log : str or path, optional
-        File that gets one line of JSON per call and failure.
+        File to which one line of JSON is appended per call and failure.
     progress : bool, default True
         Whether to show a progress bar in a terminal or a notebook.
     **keys
@@ -84,13 +85,16 @@ def run(
     Returns
     -------
     Run
-        The fitted run, with its report.
+        The fitted run. All its files, with the report in report.html, are in `out`.
 
     Raises
     ------
     ConfigError
         [run-config]: if a key is unknown or its value is not allowed; [max-cost-needed]: if the judge can cost money
-        and `max_cost` is None; other slugs if the judge or the store does not fit.
+        and `max_cost` is None; [judge-config]: if `judge` has another type; [run-out]: if `out` is empty; other slugs if the
+        judge, the store or the labels do not fit.
+    ImportFormatError
+        If the table of labels cannot be read.
     PoolError, PlanError
         If the pool is invalid, or the plan is impossible on it.
     RunFolderError
@@ -159,22 +163,24 @@ def judge_and_rank(planned: PlannedRun, options: JudgingOptions, *, labels: Path
     planned : PlannedRun
         Run with its plan, returned by `plan_run`. Its config has the cost cap (`max_cost`).
     options : JudgingOptions
-        Options for requests: retries, log and progress.
+        Options for requests, for example `retry_failed`, `log` and `progress`. Their `max_cost` and `max_missing` are ignored:
+        both are taken from the config of the run.
     labels : path, optional
-        Table of labels with which the ranking is compared; it is read before the first request.
+        Table of labels with which the ranking is compared; it is read before the first request. The comparison is written to
+        labels.json. Default: no comparison.
 
     Returns
     -------
     Run
-        The fitted run, with its report.
+        The fitted run. All its files, with the report in report.html, are in its folder.
 
     Raises
     ------
     ConfigError, ImportFormatError
         If the labels cannot be used; raised before any request.
-    BudgetError, TooManyMissingError, JudgeError
-        If the cost cap is reached, too many answers are missing, or requests to the judge fail, for example because of an
-        invalid key. Answers are stored: repeat the call to resume.
+    BudgetError, TooManyMissingError, JudgeError, ReplayMissError
+        If the cost cap is reached, too many answers are missing, requests to the judge fail, for example because of an
+        invalid key, or a replay lacks an answer. Answers are stored: repeat the call to resume.
     StatisticsError
         If the answers cannot be fitted.
     """
@@ -290,10 +296,13 @@ class Run(RunView):
         - `half_width`, alone or with `agents`
         - for a search: `top` and `calls`; or `max_regret`, alone or with `top`, `calls` or both
 
+        Afterwards, the files and report.html in the folder of the run describe the extended run.
+
         Parameters
         ----------
         agents : Pool, str, path or DataFrame, optional
-            Pool with the new agents; agents that are already in the run are ignored.
+            Pool with the new agents, or its path, as for `youden.run`. Agents that are already in the run are ignored. A pool in
+            memory is written to the folder `pools/` in the run.
         items : Pool, str, path or DataFrame, optional
             Pool with the new items, with responses of all agents of the run.
         repeats : Pool, str, path or DataFrame, optional
@@ -303,8 +312,8 @@ class Run(RunView):
             percentage of the dense calls ("1%") or trials per agent ("50/agent"). Default with a pool: as many per new
             agent, item or repeat as the run has per agent, item or repeat.
         focus : str or sequence of str, optional
-            Ids of agents; only trials that compare them are added.
-        half_width : float, optional
+            Ids of agents; only trials that compare them are added. Default: all agents.
+        half_width : float above 0, optional
             Half-width of the 95% intervals to reach, in units of ability: with `agents`, of the new agents; otherwise, of
             nine in ten agents of the run. The number of calls is computed from it.
         top : int, optional
@@ -320,11 +329,11 @@ class Run(RunView):
         max_missing : float in [0, 1], optional
             Maximum fraction of trials without an answer. Default: that of the run.
         target : {"items-like-these", "these-items", "items-and-judges"}, optional
-            Population that the intervals refer to. Default: that of the run.
+            Population that the intervals refer to; the run keeps it for later fits. Default: that of the run.
         retry_failed, progress : bool, default False, True
             Whether to resend requests whose stored outcome is not an answer, and whether to show a progress bar.
         log : str or path, optional
-            File that gets one line of JSON per call and failure.
+            File to which one line of JSON is appended per call and failure.
 
         Returns
         -------
@@ -337,15 +346,17 @@ class Run(RunView):
             [extend-options]: if nothing, or more than one kind, is added, or options contradict each other;
             [calls-invalid]: if `calls` is a text and a pool or `focus` is given; [extend-width]: if no number of calls attains
             the half-width, or the run has it already; [extend-search]: if the search is for all agents, or some agents
-            cannot be compared.
+            cannot be compared; [extend-part]: if the run has only part of the trials of another run.
         PlanError
             [calls-invalid]: if `calls` is a text, but not a budget. Also if the calls cannot be planned.
         PoolError
             If a pool does not fit the run.
         RunFolderError
-            [extend-unfinished]: if an earlier extension must be finished first; [extend-imported]: if the run was imported.
-        BudgetError, TooManyMissingError
-            If `max_cost` is reached, or too many answers are missing. Answers are stored: repeat the call to resume.
+            [extend-unfinished]: if an earlier extension must be finished first; [extend-imported]: if the run was imported;
+            [run-unjudged], [run-partial]: if the run has no answers or is unfinished.
+        BudgetError, TooManyMissingError, JudgeError
+            If `max_cost` is reached, too many answers are missing, or the judge cannot be used. Answers are stored: repeat the
+            call to resume.
         """
         check_argument("judge", judge, str | PathLike | None, _JUDGE_REMEDY)
         self.folder.check_not_imported()
@@ -386,34 +397,35 @@ class Run(RunView):
     ) -> Run:
         """Query a second judge on part of the trials of the run, like the command `youden rejudge`.
 
-        To compare both runs, pass them to `youden.compare`.
+        The answers and their fit are a new run in a folder of its own. To compare both runs, pass them to `youden.compare`.
 
         Parameters
         ----------
         judge : str or path
-            Second judge: a name, or the path of a .yaml file.
+            Second judge: a name, or the path of a .yaml file. If it is the judge of the run, each trial is answered again.
         calls : int or str, optional
             Budget: a number of calls (4000), a percentage of the dense calls ("1%"), or the mean number of paired
-            trials per agent. Default: "50/agent", or the calls of an earlier run in `out` if these are more.
+            trials per agent ("50/agent"). Default: "50/agent", or the calls of an earlier run in `out` if these are more.
         out : str or path, optional
-            Folder of the second run. Default: RUN-by-JUDGE.
+            Folder of the second run. Default: the folder RUN-by-JUDGE next to that of the run.
         store : str or path, optional
-            Store of answers. Default: that of the run.
+            Store of answers. Default: that of an earlier run in `out`, else YOUDEN_STORE, else the store of the project.
+            If the judge is that of the run: verdicts.db in `out`, because other stores may have its first answers.
         seed : int, default 0
             Seed of the selection of trials.
         max_cost : float, optional
             Maximum cost of the second run in USD, over all commands; required for judges that can cost money.
         max_missing : float in [0, 1], optional
-            Maximum fraction of trials without an answer. Default: that of the run.
+            Maximum fraction of trials without an answer. Default: 0.01.
         retry_failed, progress : bool, default False, True
             Whether to resend requests whose stored outcome is not an answer, and whether to show a progress bar.
         log : str or path, optional
-            File that gets one line of JSON per call and failure.
+            File to which one line of JSON is appended per call and failure.
 
         Returns
         -------
         Run
-            The second run, which is fitted.
+            The second run, which is fitted. No report is written.
 
         Raises
         ------
@@ -421,9 +433,15 @@ class Run(RunView):
             [calls-invalid]: if `calls` is not a budget; [subsample-calls], [subsample-few]: if it is too large or
             too small.
         RunFolderError
-            [rejudge-import]: if the run has no trials; [rejudge-itself]: if `out` is the folder of the run itself.
-        ConfigError, BudgetError, TooManyMissingError
-            If the judge, the store or the cap does not fit; if `max_cost` is reached; if too many answers are missing.
+            [rejudge-import]: if the run has no trials; [rejudge-itself]: if `out` is the folder of the run itself;
+            [run-unjudged], [run-partial]: if the run has no answers or is unfinished; [run-preference]: if it asks for
+            preferences.
+        ConfigError
+            [max-cost-needed]: if the judge can cost money and `max_cost` is None; other slugs if the judge, the store or the
+            cap does not fit.
+        BudgetError, TooManyMissingError, JudgeError
+            If `max_cost` is reached, too many answers are missing, or the judge cannot be used. Answers are stored: repeat the
+            call to resume.
         """
         from youden.workflows.rejudge import plan_rejudge
 
@@ -453,14 +471,16 @@ class Run(RunView):
     ) -> Stress:
         """Add attacks to the pool of the run and measure their ranks, like the command `youden stress`.
 
-        An attack is an agent that is built to rank high. It starts from the responses of another agent, the base agent.
+        An attack adds one or more agents that are built to rank high, to a copy of the pool. Their responses may be made from
+        those of an agent of the run, the base agent. Each attack is judged and ranked alone. The run does not change.
 
         Parameters
         ----------
         attacks : str or sequence of str, optional
-            Names of attacks. Default: all.
+            Registered names of attacks, for example "clones" or "mirror". Default: all that are possible on this pool.
         base_agent : str, optional
-            Agent whose responses the attacks copy. Default: the last of the ranking.
+            Id of the base agent. Default: the last agent of the ranking; if another judge is set that makes calls, the agent with
+            the fewest words.
         judge, store : str, optional
             Judge (name or .yaml) and store of answers. Default: those of the run.
         max_cost : float, optional
@@ -468,22 +488,27 @@ class Run(RunView):
         seed : int, default 0
             Seed of all draws.
         out : str or path, optional
-            Folder for stress.md, stress.json and stress.svg. Default: no files.
+            Folder for stress.md, stress.json and, if vl-convert is installed, stress.svg; it is created if it does not exist,
+            and existing files are replaced. Default: no files.
         progress : bool, default True
             Whether to show a progress bar.
 
         Returns
         -------
         Stress
-            Rank of each attack, and the rank changes of the other agents.
+            `attacks` is a tuple with one `AttackResult` per attack: the rank of its best agent by ranking method, the rank
+            changes of the other agents, and which checks detect it. `usd` is the cost.
 
         Raises
         ------
-        ConfigError, BudgetError
-            If an attack is unknown or cannot be added; if the judge, the store or the cap does not fit; if `max_cost` is
-            reached.
+        ConfigError
+            [unknown-attack]: if an attack is unknown; [attack-prompts]: if one of `attacks` cannot be added to this pool;
+            [stress-attacker]: if the base agent is unknown; [stress-cost]: if the expected cost exceeds `max_cost`; other slugs
+            if the judge, the store or the cap does not fit.
+        BudgetError, JudgeError
+            If `max_cost` is reached, or the judge cannot be used. Answers are stored: repeat the call to resume.
         RunFolderError
-            [stress-import]: if the run was imported and has no texts.
+            [stress-import]: if the run was imported and has no texts; [run-preference]: if it asks for preferences.
         """
         from youden.report.pages.writing import write_stress
         from youden.workflows.planned_stress import plan_stress

@@ -116,7 +116,9 @@ class RunView:
         return self.folder.read_verdicts(self.plan)
 
     def replication_bounds(self, agent: str) -> ReplicationScores:
-        """Compute replication scores of the responses of an agent from its self-trials; their means are lower bounds.
+        """Compute replication scores of the responses of an agent from its self-trials.
+
+        The mean score is a lower bound on the information that a response of the agent contains about the item.
 
         Parameters
         ----------
@@ -126,8 +128,9 @@ class RunView:
         Returns
         -------
         ReplicationScores
-            One score of each kind per response, in the order of repeats, then items. A KL score is NaN if no further
-            response to the item matches.
+            One score of each kind (`pearson`, `kl`) per response, in the order of repeats, then items. The mean of `pearson`
+            bounds the χ² information, the mean of `kl` the Shannon information in nats. A KL score is NaN if no further response
+            to the item matches.
 
         Raises
         ------
@@ -202,7 +205,8 @@ class RunView:
     ) -> Self:
         """Fit the answers again, as the command `youden fit` does.
 
-        An unfinished run is ranked by its answers so far; `partial` in the `attrs` of `ranking` states how many.
+        The tables of the run are replaced; its report is not written again. An unfinished run is ranked by its answers so far;
+        `partial` in the `attrs` of `ranking` states how many.
 
         The folder of the run stores `target`, `robust`, `trusted` and `families` for later fits. None leaves a
         setting unchanged.
@@ -213,15 +217,15 @@ class RunView:
             Population that the intervals refer to.
         robust : bool, optional
             Whether to report the robust ranking first, in which agents that agree suspiciously often count as one partner.
-            True or False removes a stored trusted panel. Ignored if `trusted` is given.
+            True or False removes a stored trusted panel; False reports the plain ranking first. Ignored if `trusted` is given.
         trusted : str or sequence of str, optional
             Ids of the trusted panel, the agents that alone score all others. An empty sequence removes the panel.
         families : mapping or path, optional
-            Mapping of agent id to model family, or the path of a table with the columns agent and family. An empty mapping
-            removes the families.
+            Mapping of agent id to model family, or the path of a table with the columns agent and family. It replaces all
+            stored families. An empty mapping removes them; the families in the pool are then used, if there are any.
         labels : str or path, optional
-            Table of labels with which the ranking is compared, with a column of agents, optionally one of items, and one or
-            several columns of labels. The result is written to labels.json.
+            Table of labels (.csv, .tsv, .xlsx, .jsonl or .parquet) with which the ranking is compared. It has the column agent,
+            optionally item, and one or several columns of labels. The result is written to labels.json.
         rates : bool, default False
             Whether to write rates.parquet even for 10,000,000 trials or more.
 
@@ -233,9 +237,14 @@ class RunView:
         Raises
         ------
         ConfigError
-            If a table of families or labels is invalid.
+            [argument-type]: if an argument has a wrong type, for example a DataFrame; [labels-unknown], [labels-alias]: if the
+            labels do not fit the agents; [judges-few]: if the target "items-and-judges" is set and the run has a single judge.
+        ImportFormatError
+            If a table of families or labels cannot be read.
         StatisticsError
             If the panel or the families do not fit the agents, or the answers do not allow a fit.
+        RunFolderError
+            [run-unjudged]: if the run has no answers.
         """
         from youden.data.label_tables import read_families
         from youden.workflows.labels import open_labels, validate
@@ -274,28 +283,30 @@ class RunView:
         Parameters
         ----------
         path : str or path, optional
-            File to write; an existing one is replaced. Default: one in the folder of the run, such as report.html.
+            File to write; an existing one is replaced, and missing folders are created. Default: a file in the folder of the
+            run: report.FORMAT, for a figure CHART.FORMAT, with `against` against-RUN.html.
         format : {"html", "md", "csv", "png", "svg"}, optional
-            The whole report, its summary, the ranking, or one figure. Default: the suffix of `path`, which must be one of
-            these formats; "html" if there is no path or no suffix.
+            The whole report ("html"), its summary ("md"), the ranking ("csv"), or one figure. It may differ from the suffix of
+            `path`. Default: this suffix, which must be one of the formats; "html" if there is no path or no suffix.
         chart : str, optional
-            Figure to draw as png or svg; ignored for other formats. Default: "ranking".
+            Figure to draw as png or svg, for example "ranking" or "difficulty"; ignored for other formats. Default: "ranking".
         against : str, path or Run, optional
-            Other run with which this run is compared (html).
+            Other fitted run. The file is then a comparison of both runs (only html).
 
         Returns
         -------
         Path
-            The file.
+            Path of the file.
 
         Raises
         ------
         ConfigError
             [report-format]: if the format or the suffix is unknown; [report-against]: if `against` is given and the format
-            is not html; [unknown-chart]: if the run has no such figure; [pictures-missing]: if png or svg needs a package
-            that is not installed.
+            is not html; [unknown-chart]: if the run has no such figure (the message lists them); [pictures-missing]: if png or
+            svg needs a package that is not installed.
         RunFolderError
-            If the run is not fitted, or a file is missing or damaged.
+            If the run is not fitted, or a file is missing or damaged; [fit-stale], [run-other-plan]: if the run was planned or
+            judged again since it was fitted.
         """
         from youden.report.pages import writing
 
@@ -350,7 +361,9 @@ class RunView:
         margin : float in (0, 2), default 0.05
             Largest deficit that still counts as no worse, in units of ability, or of the labels if `labels` are given.
         target : {"items-like-these", "these-items"}, optional
-            Population that the differences refer to. Default: that of the run.
+            Population that the differences refer to: more items like those of the run, or its items alone. Only
+            "items-like-these" is allowed with `labels` and for a run that asks for preferences. Default: "these-items" if this
+            is the target of the run, otherwise "items-like-these".
         labels : path, sequence of paths, or DataFrame, optional
             Tables of labels, as for `quality`, to compare agents by quality instead of ability.
         label : str, optional
@@ -358,25 +371,29 @@ class RunView:
         scale : (float, float), default (0, 1)
             Lowest and highest possible label.
         ledger : str or path, optional
-            File that records the interim analyses. Default: gates.json in the folder of the run.
+            File that records the interim analyses; it is created if it does not exist. Default: gates.json in the folder of the
+            run.
         markdown, junit : str or path, optional
-            Files to which the result is written.
+            Files to which the result is written as Markdown and as JUnit XML; existing ones are replaced. Default: no files.
 
         Returns
         -------
         Gate
-            `agents` is a tuple of `GateResult`, one per agent, with its `outcome`: "better", "no worse", "undecided" or
-            "worse". The `outcome` of the gate is the least favourable outcome of an agent. It is "better" only if all agents
-            are better.
+            `agents` is a tuple of `GateResult`, one per distinct agent: the `difference` (agent minus baseline), its bounds `low`
+            and `high`, and the `outcome`: "better", "no worse", "undecided" or "worse". The `outcome` of the gate is the least
+            favourable outcome of an agent; "undecided" is less favourable than "no worse".
 
         Raises
         ------
         InputError
-            [gate-margin], [gate-target]: if a value is not allowed; [gate-agent], [gate-baseline]: if an agent is
-            unknown or missing; [gate-unjudged], [gate-not-comparable]: if the answers do not allow the comparison.
+            [gate-margin]: if the margin is not in (0, 2); [gate-target]: if the target is not allowed, or earlier analyses had
+            another one; [gate-agent], [gate-baseline]: if an agent is unknown, none is given, or the baseline is one of them;
+            [gate-unjudged], [gate-not-comparable]: if the answers do not allow the comparison.
         ConfigError
             [gate-labels]: if `label` or `scale` is set without `labels`; others if the labels do not fit the run, as for
             `quality`.
+        RunFolderError
+            If the run is not judged and fitted; [gate-ledger]: if the ledger is damaged.
         """
         from youden.report.pages.gate_output import render_gate_markdown, render_junit
         from youden.report.pages.writing import write_file
@@ -413,17 +430,17 @@ class RunView:
     ) -> pd.DataFrame:
         """Estimate the mean label of each agent from a few labels and the agent's ability, like the command `youden quality`.
 
-        Writes quality.csv and quality.json; the ranking does not change.
+        The files quality.csv and quality.json in the folder of the run are written or replaced; the ranking does not change.
 
         Parameters
         ----------
         labels : path, sequence of paths, or DataFrame
             Tables with the columns agent, item and a label. A table that the method `label` has written can also be used after
-            its labels are filled in. A response may have several labels.
+            its labels are filled in. A response may have several labels, of which the mean is used.
         label : str, optional
-            Column of the label, if there are several.
+            Column of the label, if a table has several. Default for a DataFrame: "label".
         scale : (float, float), default (0, 1)
-            Lowest and highest possible label.
+            Lowest and highest possible label. A label outside of it is an error.
 
         Returns
         -------
@@ -440,6 +457,10 @@ class RunView:
             is missing or ambiguous; [quality-scale]: if a label is outside the scale; [quality-items]: if a table
             labels agents instead of responses; [labels-unknown], [labels-alias]: if the agents of a table do not fit
             the run.
+        ImportFormatError
+            If a table cannot be read, or a label is neither a number nor a known word, for example "yes".
+        RunFolderError
+            If the run is not fitted; [run-preference]: if it asks for preferences.
         """
         import pandas as pd
 
@@ -469,32 +490,37 @@ class RunView:
         Parameters
         ----------
         n : int
-            Number of responses. If fewer responses have no label, the table has all of these.
+            Number of responses, at least 1. If fewer responses have no label, the table has all of these.
         out : str or path
-            Table to write, a .csv; a .json with the same name records the agents of the responses.
+            Table to write, a .csv with the columns id, prompt, text, the other agents' texts and an empty label. A .json with the
+            same name records the agents and items of the responses. Neither file may exist.
         purpose : {"all", "best"}, default "all"
             Whether the labels are used to estimate the quality of all agents, or to find the best agent.
         labels : path, sequence of paths, or DataFrame, optional
-            Existing labels, as for `quality`.
+            Existing labels, as for `quality`. Responses with a label are not chosen again. Default: no response has a label.
         label : str, optional
             Column of the label, if there are several.
         scale : (float, float), default (0, 1)
             Lowest and highest possible label.
         show_agents : bool, default False
-            Whether the table names the agents.
+            Whether the table names the agents, in a column `shown_agent`.
         seed : int, default 0
             Seed of the selection of items, of the ids and of the order.
 
         Returns
         -------
         ToLabel
-            Both files, and the number of responses of each agent.
+            Paths of both files (`table`, `key`), and in `given` the number of chosen responses by agent id.
 
         Raises
         ------
         ConfigError
-            [label-out]: if `out` is not a .csv, or one of the two files exists; [nothing-to-label]: if every response
-            has a label; other slugs if `labels` do not fit the run, as for `quality`.
+            [label-number]: if `n` is below 1; [label-out]: if `out` is not a .csv, or one of the two files exists;
+            [nothing-to-label]: if every response has a label; other slugs if `labels` do not fit the run, as for `quality`.
+        RunFolderError
+            If the run is not fitted; [run-preference]: if it asks for preferences.
+        PoolError, PlanError
+            If the pool of the run cannot be read, or has changed since the run was planned.
         """
         from youden.workflows.quality import read_answers
         from youden.workflows.to_label import choose_to_label
@@ -519,30 +545,30 @@ class RunView:
         ----------
         out : str or path
             For "tables", a file whose suffix is .csv, .jsonl, .parquet or .duckdb: a .duckdb contains all tables, and otherwise
-            each table is written to a file `<stem>-<table>` next to it. For other formats, a new folder.
+            each table is written to a file `<stem>-<table>` next to it. For other formats, a new or empty folder.
         format : str, default "tables"
             Registered format: "tables" (ranking, items and trials), "eee" (Every Eval Ever), "hf" (Hugging Face), or that
             of a plugin.
         overwrite : bool, default False
             Whether to replace existing files; folders are never replaced.
         organization : str, optional
-            Organization that made the run, for "eee".
+            Organization that made the run, for "eee"; an error for "tables" and "hf".
         raw_cells : bool, default False
-            Whether to write all texts in CSV files unchanged. By default, an apostrophe precedes texts that a spreadsheet
-            would run as formulas.
+            Whether to write all texts in CSV files unchanged; True is an error if no .csv is written. By default, an apostrophe
+            precedes texts that a spreadsheet would run as formulas.
 
         Returns
         -------
         Exported
-            `files`, and the number of `rows` of each table.
+            `files`, a tuple of paths, and `rows`, the number of rows by table.
 
         Raises
         ------
         ConfigError
             [unknown-format]: if the format is unknown; [export-exists]: if `out` exists and may not be replaced;
-            [export-format]: if its suffix does not fit the format.
+            [export-format]: if its suffix does not fit the format; [option-unused]: if an option has no effect on the format.
         RunFolderError
-            [run-other-plan], [fit-stale]: if the run was planned or judged again since it was fitted.
+            If the run is not fitted; [run-other-plan], [fit-stale]: if it was planned or judged again since it was fitted.
         """
         from youden.data.exporters import EXPORTERS
         from youden.data.exporters.export_files import ExportOptions
@@ -552,7 +578,9 @@ class RunView:
         return export(self.folder, Path(out), options=ExportOptions(overwrite, organization, raw_cells))
 
     def export_cassette(self, out: PathOrText, *, redact: bool = False) -> CassetteExport:
-        """Write the requests and answers of the run to a file, as the command `youden cassette export` does.
+        """Write the requests of the run and their stored answers to a file, as the command `youden cassette export` does.
+
+        The file is a cassette, from which the run can be judged again without requests.
 
         Parameters
         ----------
@@ -565,12 +593,15 @@ class RunView:
         Returns
         -------
         CassetteExport
-            Number of answers, of failures, and of requests without an answer.
+            Numbers of requests in the file with an answer (`n_answers`) and with a failure (`n_failures`), and of requests that
+            are left out because the store has no outcome (`n_unanswered`).
 
         Raises
         ------
         ConfigError
             [cassette-no-calls]: if the judge of the run makes no calls; [store-missing]: if the store does not exist.
+        PlanError
+            [plan-other-pool]: if the pool of the run has changed.
         RunFolderError, PoolError
             If a file of the run or of its pool cannot be read.
         """

@@ -65,20 +65,20 @@ class AttackContext:
         return self.pool.items[j].prompt or ""
 
     def draw_responses(self, j: int, n: int) -> list[str]:
-        """Draw responses of other agents to an item.
+        """Draw responses of other agents to an item at random.
 
         Parameters
         ----------
         j : int
-            Position of the item.
+            Position of the item, from 0.
         n : int
             Maximum number of responses.
 
         Returns
         -------
         list of str
-            Responses of `n` random agents, without the base agent. Agents with a blank response are left out, so the list
-            may be shorter than `n`. Each call draws again.
+            First responses of `n` different random agents, without the base agent, in random order. Agents with a blank response
+            are left out, so the list may be shorter than `n`. Each call draws again.
         """
         responses = [
             text for k, text in enumerate(self.pool.texts[:, j]) if k != self.base_agent and text and text.strip()
@@ -103,15 +103,16 @@ class AttackContext:
         Parameters
         ----------
         item : int
-            Position of the item.
+            Position of the item, from 0.
         n_words : int
             Maximum number of words.
 
         Returns
         -------
         list of str
-            Distinct case-folded words of the prompt, or of the responses of other agents if there is no prompt. The rarest
-            word is first; equally rare words stay in the order of the text.
+            Distinct case-folded words of the prompt. If there is no prompt: of the responses of all agents but the base agent,
+            joined in random order. The rarest word is first; equally rare words stay in the order of the text. Empty if the item
+            has no text.
         """
         text = self.get_prompt(item)
         if not text:
@@ -155,14 +156,14 @@ class AttackContext:
         Parameters
         ----------
         text : str
-            The text.
+            English text.
         share : float in [0, 1], default 0.3
-            Probability that a word with synonyms is replaced.
+            Probability that a word with synonyms is replaced. Words of fewer than four letters are never replaced.
 
         Returns
         -------
         str
-            The new text.
+            The new text, with synonyms in the letter case of the replaced words.
 
         Raises
         ------
@@ -224,7 +225,7 @@ def attack(
 
 @dataclass(frozen=True, eq=False)
 class PlantedAgents:
-    """A pool with the agents of an attack after its own.
+    """A pool to which an attack has added agents, at the end.
 
     Attributes
     ----------
@@ -246,30 +247,30 @@ class PlantedAgents:
 def plant_agents(pool: Pool, attack: Attack, *, base_agent: int, rng: np.random.Generator) -> PlantedAgents:
     """Add the adversarial agents of an attack to a copy of a pool.
 
-    They come after the agents of the pool. The new agents have no family and no group. If an id exists already, a number is
-    appended to the id of the new agent.
+    They come after the agents of the pool. The new agents have no family and no group. If an id exists already, the new agent
+    gets this id with a number from 2, for example "mirror 2".
 
     Parameters
     ----------
     pool : Pool
         Pool to attack.
     attack : Attack
-        Attack that makes the responses of the new agents.
+        Attack that makes the responses of the new agents, one per item, for example from the registry `ATTACKS`.
     base_agent : int
-        Position of an agent of the pool; an attack may copy or change its responses.
+        Position of an agent of the pool, from 0; an attack may copy or change its responses.
     rng : Generator
-        Random generator of the attack.
+        Source of the random numbers of the attack.
 
     Returns
     -------
     PlantedAgents
-        The copy, and the positions of the new agents.
+        The copy (`pool`), and the positions of the new agents in it (`agents`).
 
     Raises
     ------
     ConfigError
         [synonyms-missing]: if the attack needs synonyms that are not installed; [transform-option]: if it passes an
-        option that a transform does not have.
+        option that a transform does not have, or an invalid value.
     """
     context = AttackContext(pool, base_agent, rng)
     responses_by_name = attack.texts(context)  # name of a new agent → its responses by item
@@ -288,7 +289,7 @@ def plant_agents(pool: Pool, attack: Attack, *, base_agent: int, rng: np.random.
 
 
 def _make_unused_id(name: str, used_ids: set[str]) -> str:
-    """Return a name, with the smallest number from 2 that makes it unique appended if it is used."""
+    """Return a name. If it is used already, the smallest number from 2 that makes it unique is appended."""
     if name not in used_ids:
         return name
     numbered_ids = (f"{name} {number}" for number in count(2))
@@ -360,13 +361,13 @@ N_JOINED = 3
 
 @attack(f"{N_JOINED} random responses of other agents, one after the other")
 def concatenation(context: AttackContext) -> dict[str, list[str]]:
-    """Return one agent whose responses are each three random responses of other agents."""
+    """Return one agent. Each of its responses joins three random responses of other agents."""
     return {"concatenation": [" ".join(context.draw_responses(j, N_JOINED)) for j in context.items]}
 
 
 @attack("two random responses of other agents, one after the other")
 def concatenation_of_two(context: AttackContext) -> dict[str, list[str]]:
-    """Return one agent whose responses are each two random responses of other agents."""
+    """Return one agent. Each of its responses joins two random responses of other agents."""
     return {"concatenation-of-two": [" ".join(context.draw_responses(j, 2)) for j in context.items]}
 
 
@@ -376,7 +377,10 @@ N_JOINED_BY_GROUP = 8
 
 @attack(f"{GROUP_SHARE:.0%} of the agents, with the same {N_JOINED_BY_GROUP} random responses of other agents joined")
 def group_concatenation(context: AttackContext) -> dict[str, list[str]]:
-    """Return agents that all have the same joined responses, and are a quarter of the agents of the attacked pool."""
+    """Return agents with identical responses, each of which joins eight random responses of other agents.
+
+    These agents are a quarter of the agents of the attacked pool.
+    """
     texts = [" ".join(context.draw_responses(j, N_JOINED_BY_GROUP)) for j in context.items]
     n_members = round(context.pool.n_agents * GROUP_SHARE / (1 - GROUP_SHARE))
     return {f"member-{n}": texts for n in range(n_members)}

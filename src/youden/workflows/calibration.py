@@ -1,4 +1,4 @@
-"""Calibrate judges on a pool before a run: query them on trials with known answers, decide which are worth their calls.
+"""Calibrate judges on a pool before a run: query them on trials with known answers, and decide which of them can be used.
 
 Most of these trials belong to the planned run. Their answers are stored, so that the run does not pay for them again.
 """
@@ -109,29 +109,33 @@ def plan_calibration(
     Parameters
     ----------
     source : Path
-        Config of the run (.yaml), or a pool; the run of a pool is named like it.
+        Config of the run (.yaml or .yml), or the file or folder of a pool; the run of a pool is named like the pool.
     judges : sequence of str, optional
         Judge names or paths of judge YAMLs. Default: the judge of the run; for a pool, `judge` in `changes`, else "lexical".
     calls : int, default 150
         Number of trials per judge; fewer are drawn from a small pool.
     changes : mapping, optional
-        Config keys that replace the keys of the run's config, for example `seed` or `store`.
+        Config keys and values that replace those of the run's config, for example `seed` or `store`.
     usual_store : str, optional
-        Store to use if neither the config nor `changes` names one.
+        Path or URL of the store to use if neither the config nor `changes` names one. Default: the store of the project.
 
     Returns
     -------
     Calibration
-        The trials and their expected cost. No request has been sent.
+        The trials, and one experiment per judge with its expected cost (`experiments`). All judges get the same trials. No
+        request has been sent, and nothing is written.
 
     Raises
     ------
     ConfigError
-        [judge-duplicate] if two judges have the same name; other slugs if the config or a judge does not fit.
+        [judge-duplicate] if two judges have the same name; [question-calibrate] if the config asks for preferences; other slugs
+        if the config or a judge does not fit.
+    ValidationError
+        If `source` is a pool, and a key in `changes` is unknown or its value is not allowed.
     PoolError
         If the pool cannot be read.
     PlanError
-        [calibrate-small] if the pool is too small.
+        [calibrate-small] if the pool allows fewer than 10 paired or fewer than 10 independent trials.
     """
     if source.suffix.lower() in _CONFIG_SUFFIXES:
         config = with_default_store(load_run_config(source, changes), usual_store)

@@ -108,14 +108,16 @@ def draw_calibration_trials(plan: Plan, *, calls: int, seed: int) -> Calibration
     plan : Plan
         Plan of the run.
     calls : int
-        Number of trials to draw, divided as in `KIND_DETAILS`. Fewer are drawn from a small pool.
+        Number of trials to draw. `KIND_DETAILS` has the number per kind for 150 calls; other numbers are in proportion, rounded
+        by kind. Fewer are drawn from a small pool.
     seed : int
         Seed. A larger calibration contains the trials of a smaller one with the same seed.
 
     Returns
     -------
     CalibrationTrials
-        The trials, in order of their kinds, with the kind of each.
+        The trials as a plan (`plan`), in order of their kinds, with the kind of each (`kind`), and whether the plan of the run
+        also has it (`in_run`). Kinds are for example "paired", "reversed", "independent" and "template".
 
     Raises
     ------

@@ -82,7 +82,8 @@ def plan_experiment(
     judge : JudgeConfig
         The judge.
     store : str
-        Store of the answers (path or database URL).
+        Store of the answers (path or database URL). It need not exist. `cost.stored` counts the calls whose answers it has, and
+        `cost.usd_left` is the cost of the others.
     n_shared : int, default 0
         Number of trials at the beginning of the plan that an earlier experiment also has. The cost excludes them.
     known_hashes : set of str, optional
@@ -92,7 +93,7 @@ def plan_experiment(
     Returns
     -------
     Experiment
-        Plan, judge and store, with the expected cost of the new trials.
+        The whole plan, judge and store, with the expected cost of the trials that are not excluded (`cost`).
     """
     new_trials = plan
     if n_shared:
@@ -120,14 +121,32 @@ def _find_new_requests(plan: Plan, judge: JudgeConfig, known_hashes: set[str]) -
 
 
 def make_pool_config(source: Path, changes: Mapping[str, Json], usual_store: str | None) -> RunConfig:
-    """Make the config of a run of a pool.
+    """Make the config of a run of a pool. The pool is not read, and nothing is written.
 
     The name of the run is that of the pool's file or folder without its suffix. Unusual characters become hyphens, and the name
     is cut to 100 characters.
 
-    source : path of the pool
-    changes : keys of the config and their values, which may replace the name and the path of the pool
-    usual_store : store of the answers (path or URL) to use if `changes` names none
+    Parameters
+    ----------
+    source : Path
+        File or folder of the pool.
+    changes : mapping
+        Config keys and their values. They may replace the name of the run and the path of the pool.
+    usual_store : str or None
+        Store of the answers (path or URL) to use if `changes` and the folder of the run name none; None for the store of the
+        project.
+
+    Returns
+    -------
+    RunConfig
+        The config, with the default of each key that is not in `changes`.
+
+    Raises
+    ------
+    ValidationError
+        If a key is unknown, or its value is not allowed.
+    ConfigError
+        [store-url] if a store is a connection string of PostgreSQL instead of a URL.
     """
     name = re.sub(r"[^\w .+-]", "-", source.resolve().stem).lstrip(" .+-")[:100] or "pool"
     config = RunConfig.model_validate({"name": name, "pool": str(source), **changes})
@@ -153,14 +172,16 @@ def make_experiment_runner(
     experiments : sequence of Experiment
         The experiments that will be run. Their judges are checked, and all experiments share the cost cap.
     options : JudgingOptions, optional
-        Options of the requests. Missing answers never stop an experiment, because their number is a result.
+        Options of the requests; their `max_cost` and `max_missing` are ignored. Missing answers never stop an experiment,
+        because their number is a result.
 
     Returns
     -------
     callable
-        Function that takes one of `experiments`, and returns an `ExperimentResult` when all trials are answered. It
-        requests only answers that are not stored yet. It raises the errors of `judge_async`; answers received before an
-        error are stored.
+        Function that takes one of `experiments`, and returns an `ExperimentResult`: `verdicts`, the answers to all trials, and
+        `usd`, the cost of its new calls. It requests only answers that are not stored yet. It raises BudgetError if the cap is
+        reached, JudgeError if the judge cannot be used, and ReplayMissError if a replay lacks an answer; answers received
+        before an error are stored.
 
     Raises
     ------

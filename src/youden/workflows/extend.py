@@ -56,12 +56,13 @@ def plan_extension(
 ) -> PlannedExtension | str:
     """Plan an extension of a judged run, or resume one that was stopped.
 
-    The run's folder does not change.
+    The run's folder does not change. One of these combinations must be set: one pool, alone or with `calls`; `calls`, alone or
+    with `focus`; `half_width`, alone or with `agents`; `top` and `calls`; or `max_regret`, alone or with `top`, `calls` or both.
 
     Parameters
     ----------
     config : RunConfig
-        Config of the run, with the changes of this command, such as a judge.
+        Config of the run, with the changes of this command, for example a judge.
     agents, items, repeats : str, optional
         Path of the pool with the agents, items or further responses to add. At most one of them.
     calls : int or str, optional
@@ -70,14 +71,15 @@ def plan_extension(
         with a pool: each new agent, item or repeat gets as many calls as an existing one has. Without a pool, `calls` is
         required unless `half_width` or `max_regret` is given.
     focus : sequence of str, optional
-        Ids of the agents on which `calls` are spent.
-    half_width : float, optional
-        Half-width of the 95% intervals to reach, in place of `calls`: with `agents`, for the new agents; otherwise,
-        for 90% of the run's agents.
+        Ids of the agents on which `calls` are spent. Default: all agents.
+    half_width : float above 0, optional
+        Half-width of the 95% intervals to reach, in units of ability, in place of `calls`: with `agents`, for the new agents;
+        otherwise, for 90% of the run's agents.
     top : int, optional
-        Number of best agents to search for: `calls` are spent in rounds on fewer and fewer contenders.
-    max_regret : float, optional
-        Maximum regret: search until the upper bound on the regret of the selected agents is at most this.
+        Number of best agents to search for, at least 1 and less than all: `calls` are spent in rounds on fewer and fewer
+        contenders. Default: 1 if `max_regret` is given, otherwise no search.
+    max_regret : float in (0, 2), optional
+        Maximum regret, in units of ability: search until the upper bound on the regret of the selected agents is at most this.
     max_cost : float, optional
         Maximum cost of the extension in USD, in addition to what the run has paid before. Default: what remains of the cost cap
         of the run.
@@ -85,7 +87,8 @@ def plan_extension(
     Returns
     -------
     PlannedExtension or str
-        The first step, or the reason why a search needs no further calls.
+        The first step: the run with its longer plan (`run`), the new trials alone (`new_trials`) and their expected cost
+        (`cost`). A text is the reason why a search needs no further calls.
 
     Raises
     ------
@@ -94,9 +97,10 @@ def plan_extension(
         set; [extend-width] if no number of calls reaches `half_width`; [extend-search] if a search is not possible;
         [extend-part] if the run is part of another run.
     RunFolderError
-        [run-unjudged] if the run has no answers; [extend-unfinished] if another extension is unfinished.
+        [run-unjudged] if the run has no answers; [run-partial] if it is unfinished; [extend-unfinished] if another extension is
+        unfinished.
     PoolError, PlanError
-        If a pool cannot be read, or the calls cannot be planned.
+        If a pool cannot be read, or the calls cannot be planned; [extend-too-few-calls] if `calls` are too few for a search.
     """
     folder = RunFolder(config.folder)
     folder.check_judged()
@@ -294,16 +298,16 @@ def extend_run(planned: PlannedExtension, options: JudgingOptions | None = None)
     Parameters
     ----------
     planned : PlannedExtension
-        From `plan_extension`.
+        The extension, from `plan_extension`.
     options : JudgingOptions, optional
-        Options of the requests.
+        Options of the requests. The cost cap and the maximum fraction of missing answers are taken from the run's config.
 
     Returns
     -------
     fitted : FitResult or PreferenceResult
-        Of the extended run.
+        Fit of the extended run, whose tables were written to its folder.
     end : str
-        How a search ended; empty for other extensions.
+        Number of rounds and calls of a search, and the reason why it ended; empty for other extensions.
 
     Raises
     ------

@@ -33,17 +33,18 @@ def plan_search_round(config: RunConfig, request: ExtensionRequest, *, number: i
     config : RunConfig
         Config of the run with the earlier rounds.
     request : ExtensionRequest
-        Options of the search. Without a maximum regret, the calls are divided among `DEFAULT_ROUNDS` rounds on fewer
-        and fewer contenders. With a maximum regret, each round spends calls on the agents that are too uncertain: because
-        of them, the regret bound is still above the maximum.
+        Options of the search: `top` (agents to select; None means 1), `calls` (maximum for the whole search; None for no
+        maximum) and `max_regret`. Without a maximum regret, `calls` is required, and the calls are divided among 5 rounds
+        (`DEFAULT_ROUNDS`) on fewer and fewer contenders. With a maximum regret, each round spends calls on the agents that are
+        too uncertain: because of them, the regret bound is still above the maximum.
     number, spent : int
-        Number of rounds and of calls of the search so far.
+        Number of rounds and of calls of the search so far; 0 and 0 at its start.
 
     Returns
     -------
     ExtensionStep or str
-        The round, or the reason why the search ends: the calls are spent, the regret bound is met, or the judge does
-        not discriminate.
+        The round (`calls`, and in `focus` the ids of the agents that are compared), or the reason why the search ends: the calls
+        are spent, the regret bound is met, or the judge does not discriminate. Nothing is written.
 
     Raises
     ------

@@ -141,7 +141,8 @@ def calls_for_joining(
     """Compute how many calls new agents need to reach a half-width.
 
     The number follows from the variance components of the run. If the run has none, half-widths are assumed to be proportional
-    to 1/√trials, and the number follows from `expected`. Each new agent gets at least `MIN_BLOCKS_PER_AGENT` blocks.
+    to 1/√trials, and the number follows from `expected`. Each new agent gets at least 6 blocks (`MIN_BLOCKS_PER_AGENT`) of two
+    paired trials.
 
     Parameters
     ----------
@@ -154,9 +155,9 @@ def calls_for_joining(
     n_joined : int
         Number of new agents.
     n_paired_each : float
-        Number of paired trials that score each new agent in `new_trials`.
+        Number of paired trials that score each new agent in `new_trials`. Used only if the run has variance components.
     expected : float
-        Half-width that is expected with these trials.
+        Half-width that is expected with these trials. Used only if the run has no variance components.
 
     Returns
     -------

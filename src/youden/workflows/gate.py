@@ -61,10 +61,11 @@ class RequiredCalls:
     calls, usd : int, float or None
         Additional calls on the same items, None if no number suffices, and their cost, None if a price is unknown.
     items, conditional_power : int, float or None
-        If no number of calls on these items is enough: the approximate number of items that is, with every comparison
-        on them; and the conditional power after every comparison on the present items, None if none is left.
+        Set only if no number of calls on these items is enough. `items` is the approximate number of items that is enough if all
+        comparisons on them are made. `conditional_power` is the probability of a decision after all comparisons on the present
+        items; None if all have been made.
     items_at_current_difference : int or None
-        Items at which the present difference decides if it does not change.
+        Number of items that is enough if the true difference equals the present estimate.
     independent_calls : int or None
         Number of additional independent calls that halves the standard errors of the false-positive rates. None if other calls
         on these items are enough, if the run cannot be extended by independent calls, or if the rates account for less than a
@@ -262,23 +263,24 @@ def plan_analyses(
     baseline : str
         Agent that they are compared with.
     ledger : Path, optional
-        File that counts the interim analyses. Default: gates.json in the run's folder, and no file if it does not exist.
-    target : str, optional
-        Population for which the intervals hold: more items like those of the run ("items-like-these"), its items alone
-        ("these-items"), or also more judges like these ("items-and-judges"). Default: "these-items" if this is the target
-        of the run, otherwise "items-like-these".
+        File that counts the interim analyses; without the file, no analysis was made before. Default: gates.json in the run's
+        folder.
+    target : {"items-like-these", "these-items"}, optional
+        Population for which the intervals hold: more items like those of the run, or its items alone. Default: "these-items" if
+        this is the target of the run, otherwise "items-like-these".
     labels : LabelledAnswers, optional
         Labels, if quality is compared instead of ability.
 
     Returns
     -------
     tuple of GateAnalysis
-        Number and confidence level of the analysis of each distinct agent.
+        Number (from 1) and confidence level of the analysis of each distinct agent, in the order of `agents`.
 
     Raises
     ------
     InputError
-        [gate-agent], [gate-unjudged], [gate-baseline], [gate-target] if agents or `target` do not fit run or ledger.
+        [gate-agent], [gate-unjudged] if an agent or the baseline is unknown or has no answers; [gate-baseline] if there are no
+        agents, or the baseline is one of them; [gate-target] if earlier analyses or the labels have another target.
     RunFolderError
         If the run is not judged and fitted; [gate-ledger] if the ledger is damaged.
     """
@@ -309,27 +311,29 @@ def gate_run(
     margin : float in (0, 2), default 0.05
         Largest deficit that counts as no worse, in units of ability, or of the labels if `labels` are given.
     ledger : Path, optional
-        File that counts the interim analyses. Default: gates.json in the run's folder.
-    target : {"items-like-these", "these-items", "items-and-judges"}, optional
-        Population for which the intervals hold: more items like those of the run, its items alone, or more items and more
-        judges. Default: "these-items" if this is the target of the run, otherwise "items-like-these".
+        File that counts the interim analyses; it is created if it does not exist. Default: gates.json in the run's folder.
+    target : {"items-like-these", "these-items"}, optional
+        Population for which the intervals hold: more items like those of the run, or its items alone. With `labels` and for a
+        run that asks for preferences, only "items-like-these" is allowed. Default: "these-items" if this is the target of the
+        run, otherwise "items-like-these".
     labels : LabelledAnswers, optional
-        Compare quality instead of ability, by these labels. Other labels count as another analysis.
+        Labelled responses of the run, from `workflows.quality.read_answers`. Quality is then compared instead of ability. Other
+        labels count as another analysis.
 
     Returns
     -------
     Gate
-        One result per distinct agent, whose `outcome` is "better", "no worse", "worse" or "undecided". The outcome of the
-        gate is the least favourable of these. An agent with answers on fewer than `MIN_ITEMS` items is undecided. All
-        agents are undecided if the judge does not discriminate, unless labels are given. Such an analysis has no interval,
-        and is not recorded.
+        One result per distinct agent (`agents`), whose `outcome` is "better", "no worse", "worse" or "undecided". The `outcome`
+        of the gate is the least favourable of these; "undecided" is less favourable than "no worse". An agent with answers on
+        fewer than 6 items (`MIN_ITEMS`) is undecided. All agents are undecided if the judge does not discriminate, unless labels
+        are given. Such an analysis has no interval, and is not recorded.
 
     Raises
     ------
     InputError
         [gate-margin] if the margin is not in (0, 2); [gate-agent], [gate-unjudged], [gate-baseline] if an agent is
-        unknown, has no answers, or is the baseline; [gate-not-comparable] if the answers do not link an agent with the
-        baseline; [gate-target] if earlier analyses or the labels have another target.
+        unknown, has no answers, or is the baseline, or if there are no agents; [gate-not-comparable] if the answers do not link
+        an agent with the baseline; [gate-target] if earlier analyses or the labels have another target.
     StatisticsError
         [quality-unknown] if the quality of an agent cannot be estimated from `labels`.
     RunFolderError
@@ -554,9 +558,9 @@ def evaluate_agent(
     Parameters
     ----------
     forecast : DifferenceForecast
-        Difference between the agent and the baseline, and the variance that more calls would leave.
+        Difference between the agent and the baseline (agent minus baseline), and the variance that more calls would leave.
     analysis : GateAnalysis
-        The agent, and the number of the interim analysis, on which its alpha depends.
+        Id of the agent, number of the interim analysis, on which its alpha depends, and level of the interval.
     n_compared : int
         Number of agents that are compared together and share alpha.
     n_items : int
@@ -564,17 +568,18 @@ def evaluate_agent(
     margin : float
         Largest deficit that counts as no worse, above 0, in the unit of the difference.
     usd : float or None
-        Price of a call in USD, None if it is unknown.
+        Price of a call in USD, None if it is unknown; the cost of the required calls is then None, too.
     n_independent : int, default 0
-        Number of independent trials of the run, from which the false-positive rates are estimated.
+        Number of independent trials of the run, from which the false-positive rates are estimated. With 0,
+        `required.independent_calls` is None.
 
     Returns
     -------
     GateResult
         The `outcome` is "better", "no worse", "worse" or "undecided". The result also has the difference with its interval.
-        If the outcome is "undecided", `required.calls` is the number of calls for a decision. If no number of calls is
-        enough, `required.calls` is None, and `required.items` is the number of items for a decision, or None if no number
-        of items is enough either.
+        If the outcome is "undecided", `required.calls` is the number of additional calls that decide the next analysis with a
+        probability of at least 90%. If no number of calls is enough, `required.calls` is None, and `required.items` is the
+        number of items for a decision, or None if a million items are not enough either. For other outcomes, `required` is None.
 
     Raises
     ------
@@ -583,8 +588,8 @@ def evaluate_agent(
 
     Notes
     -----
-    If one of the two agents was compared on fewer than `MIN_ITEMS` items, the outcome is "undecided", `low` and `high` are
-    None, and no calls are computed.
+    If one of the two agents was compared on fewer than 6 items (`MIN_ITEMS`), the outcome is "undecided", `low` and `high` are
+    None, and all fields of `required` are None.
     """
     difference = forecast.difference
     if np.isnan(difference.variance):

@@ -149,9 +149,8 @@ def read_answers(folder: RunFolder, *, target: Target = "items-like-these") -> G
     ----------
     folder : RunFolder
         A judged and fitted run, or an imported one.
-    target : {"items-like-these", "these-items", "items-and-judges"}, default "items-like-these"
-        Population for which the intervals hold: more items like those of the run, its items alone, or more items and more
-        judges.
+    target : {"items-like-these", "these-items"}, default "items-like-these"
+        Population for which the intervals hold: more items like those of the run, or its items alone.
 
     Returns
     -------
@@ -248,15 +247,15 @@ def make_forecaster(
         Answers of the run.
     abilities : Abilities or None
         Result of `trial_abilities_from_verdicts`, which is None if means of trials do not estimate the abilities.
-    target : {"items-like-these", "these-items", "items-and-judges"}, default "items-like-these"
-        Population for which the intervals hold: more items like those of the run, its items alone, or more items and more
-        judges.
+    target : {"items-like-these", "these-items"}, default "items-like-these"
+        Population for which the intervals hold: more items like those of the run, or its items alone.
 
     Returns
     -------
     callable
-        Takes the positions of the new and the old agent, and returns a `DifferenceForecast` of new minus old. Its variance
-        is NaN if the answers do not link the two agents.
+        Takes the positions of the new and the old agent, and returns a `DifferenceForecast` of new minus old: the estimated
+        `difference`, several numbers of additional `calls`, and the shares of its variance that remain after each. The variance
+        of the difference is NaN if the answers do not link the two agents.
     """
     plan = verdicts.plan
     if abilities is None:
@@ -634,9 +633,10 @@ def compute_trial_influence(answers: ChunkSource, *, n_agents: int, n_items: int
     Returns
     -------
     tuple of InfluenceTable
-        One table, or none if the trials do not determine all abilities, in the same form as from `compute_cell_influence`. The
-        influence of an item on an ability is the change of the ability by the residuals of the agent's trials on the item. The
-        variance of an ability is the sum of the squared influences.
+        One table, or an empty tuple if the trials do not determine all abilities. The table has the fitted `ability`
+        (n_agents,), and the arrays `influence`, `weight` and `n_trials` (n_agents, n_items). The influence of an item on an
+        ability is the change of the ability by the residuals of the agent's trials on the item. The variance of an ability is
+        the sum of the squared influences.
     """
     fit = fit_additive_trials(answers, n_agents=n_agents, n_items=n_items)
     if fit is None:

@@ -51,7 +51,8 @@ def rename_to_agent_ids(table: LabelTable, agent_ids: Collection[str], aliases: 
     Returns
     -------
     LabelTable
-        The labels with ids as names. Names that match no agent of the run are unchanged.
+        A copy of the labels with ids as names. Names that match no agent of the run are unchanged. Its `id_by_name` maps each
+        replaced name to the id.
 
     Raises
     ------
@@ -116,7 +117,7 @@ def quote_with_suggestions(
     Parameters
     ----------
     names : iterable of str
-        Unknown names. Duplicates are ignored.
+        Unknown names. Duplicates are ignored. Only the first 500 names (`MAX_NAMES_COMPARED`) can get a suggestion.
     candidates : iterable of str
         Known names. Case and surrounding spaces are ignored in comparisons.
     labelled : collection of str, default ()
@@ -126,8 +127,9 @@ def quote_with_suggestions(
     Returns
     -------
     list of str
-        At most `MAX_NAMED` names, the most similar ones first, such as "'gpt4' (did you mean 'gpt-4'?)". A last entry such
-        as "3 more" follows if there are further names.
+        At most five names (`MAX_NAMED`), the most similar ones first, for example "'gpt4' (did you mean 'gpt-4'?)". A name
+        that resembles no candidate has no suggestion. If there are further names, a last entry states how many, for example
+        "3 more".
     """
     unknown = list(dict.fromkeys(names))
     closest = _find_closest_candidates(unknown[:MAX_NAMES_COMPARED], candidates)
@@ -203,9 +205,10 @@ def describe_unknown_items(labelled_ids: Iterable[str], item_ids: Collection[str
 
     labelled_ids : ids of the labelled items, may repeat
     item_ids : ids of the items of the run
-    consequence : clause that states what happens to the labels of these items
+    consequence : clause that states what happens to the labels of these items, for example "the labels count nevertheless"
 
-    Returns a list of at most two sentences, which is empty if all labelled items are in the run.
+    Returns an empty list if all labelled items are in the run. Otherwise, the first sentence has the number of unknown items and
+    the first five of their ids. A second one names ids that resemble an id of the run, if there are any.
     """
     unknown_ids = [item_id for item_id in dict.fromkeys(labelled_ids) if item_id not in item_ids]
     if not unknown_ids:

@@ -54,7 +54,8 @@ def open_labels(path: Path, agents: Sequence[Agent], *, repeated: bool = False) 
     ----------
     path : Path
         Table of labels (.csv, .tsv, .xlsx, .jsonl or .parquet): the columns `agent`, optionally `item` and `alias`, and
-        one column per label; or the table that `youden label` wrote, with the column `label` filled in.
+        one column per label with numbers or words, for example yes and no; or the table that `youden label` wrote, with the
+        column `label` filled in.
     agents : sequence of Agent
         Agents of the run. The file can name them by their ids or by their `meta.alias`.
     repeated : bool, default False
@@ -63,7 +64,8 @@ def open_labels(path: Path, agents: Sequence[Agent], *, repeated: bool = False) 
     Returns
     -------
     LabelTable
-        The labels, also of agents that are not in the run; agents of the run are named by their ids.
+        The labels (`value`, one row per row of the file and one column per label; NaN if missing), also of agents that are not in
+        the run. `agents` and `items` have the agent and the item of each row; agents of the run are named by their ids.
 
     Raises
     ------
@@ -86,9 +88,9 @@ def check_labelled_agents(source: str, names: Sequence[str], agent_ids: Sequence
     Parameters
     ----------
     source : str
-        Name of the table of labels, for errors.
+        Name of the table of labels, with which the error begins.
     names : sequence of str
-        Names of the labelled agents.
+        Names of the labelled agents; they may repeat.
     agent_ids : sequence of str
         Ids of the agents of the run.
 

@@ -38,8 +38,8 @@ class PlannedExtension:
     new_agents : tuple of str
         Ids of the new agents.
     half_width : float or None
-        Expected half-width of the 95% intervals of the new agents, if their answers vary as much as those of the most
-        variable agent; of 90% of the run's agents, if a half-width was requested without new agents.
+        Expected half-width of the 95% intervals of the new agents. It is computed as if their answers varied as much as those of
+        the most variable agent. If a half-width was requested without new agents: that of 90% of the run's agents.
     unfinished : UnfinishedExtension
         Record of the command in config.yaml until its report is written.
     resumed : bool
@@ -81,9 +81,9 @@ def plan_step(
     config : RunConfig
         Config of the run with the earlier steps.
     step : ExtensionStep
-        The step.
+        The step: a pool with agents, items or repeats to add, or a number of `calls`, optionally with `focus`.
     request : ExtensionRequest
-        Options of the command.
+        Options of the command, which become part of the record of the unfinished extension. They do not change the trials.
     first : int
         Number of extensions of the run before the command. It does not change the trials. It becomes part of the record
         of the unfinished extension, so that a resumed search knows which steps are its rounds.
@@ -96,7 +96,8 @@ def plan_step(
     Returns
     -------
     PlannedExtension
-        The run with its longer plan, the new trials, and their expected cost.
+        The run with its longer plan (`run`), the new trials alone (`new_trials`), and their expected cost (`cost`). The folder of
+        the run does not change.
 
     Raises
     ------

@@ -72,9 +72,9 @@ def compute_abilities(
     Parameters
     ----------
     verdicts : Verdicts
-        Answers to the trials.
+        Answers to the trials, with their plan.
     rate : float array (n_agents,)
-        False-positive rates of the agents.
+        False-positive rates of the agents, in [0, 1].
     families : mapping of str to str
         Family by agent; an agent without an entry is the only one of its family.
     clones : sequence of sequence of str, default ()
@@ -147,10 +147,11 @@ def attack_ranks(before: Floats, after: Floats, *, base_agent: int, ids: tuple[s
     Returns
     -------
     AttackRank or None
-        The rank of the best planted agent among the other agents (1 = best; a tie counts as half a rank). In addition, the
-        mean and the largest absolute change in the ranks of the other agents, and the agent with the largest change. The other
-        agents are the agents that have both abilities, without the base agent and other planted agents. None if no planted
-        agent has an ability, or if there are no other agents.
+        The rank of the best planted agent among the other agents (`rank`, 1 = best; a tie counts as half a rank) and the number
+        of possible ranks (`n_ranks`). In addition, the mean and the largest absolute change in the ranks of the other agents
+        (`mean_change`, `max_change`), and the id of the agent with the largest change (`most_changed`, None without a change).
+        The other agents are the agents that have both abilities, without the base agent and the planted agents. None if no
+        planted agent has an ability, or if there are no other agents.
     """
     n_agents = len(before)
     after_of_agents, after_of_planted = after[:n_agents], after[n_agents:]
@@ -202,9 +203,19 @@ def plan_attacked_pool(base: Plan, planted: PlantedAgents, *, rng: np.random.Gen
     two agents of that plan are compared on average. If the plan has independent trials, each planted agent also gets some: about
     20 random ones, and probes (trials of unusually similar texts). Trials belong to no block, and no response is held out.
 
-    base : plan without the attack
-    planted : pool with the planted agents, and their positions
-    rng : source of all random numbers
+    Parameters
+    ----------
+    base : Plan
+        Plan without the attack.
+    planted : PlantedAgents
+        Pool with the planted agents after all other agents, and their positions.
+    rng : Generator
+        Source of all random numbers.
+
+    Returns
+    -------
+    Plan
+        Plan of the attacked pool, with the design "stress". Its independent trials are pooled.
     """
     pool = planted.pool
     new_paired = _draw_paired(base, planted, rng)
@@ -430,37 +441,40 @@ def plan_stress(
     judge : str, optional
         Judge name or path of a judge YAML. Default: the judge of the run; `lexical` for a pool.
     attacks : sequence of str, optional
-        Names of registered attacks. Default: all; those that cannot be planted are then skipped, with a reason.
+        Names of registered attacks, for example "clones" or "mirror". Default: all; those that this pool does not allow are then
+        skipped, with a reason. A named attack that the pool does not allow is an error.
     base_agent : str, optional
-        Base agent, whose responses the attacks start from. Default: the last of the ranking; the agent with the fewest
+        Id of the base agent, whose responses the attacks start from. Default: the last of the ranking; the agent with the fewest
         words if a ranking would cost calls.
     calls : int, optional
         Calls in the plan of a pool, paired and independent together. A run keeps its own plan. Default: the calls of 450 paired
         trials per agent and their independent trials. For a judge that makes no calls to a server, the default is one call per
-        ordered pair of responses to an item, but at most `MAX_FREE_CALLS`.
+        ordered pair of responses to an item, but at most 60,000 (`MAX_FREE_CALLS`).
     seed : int, default 0
         Seed of the attacks and the plans.
     store : str, optional
-        Store of the answers (path or database URL).
+        Store of the answers (path or database URL). Default: that of the run, else `usual_store`.
     usual_store : str, optional
-        Store to use if neither `store` nor the run names one.
+        Store to use if neither `store` nor the run names one. Default: the store of the project.
     max_cost : float, optional
-        Cost cap in USD for all attacks together; checked when they are judged.
+        Cost cap in USD for all attacks together; required for judges that can cost money. It is checked when the trials are
+        judged, not here.
 
     Returns
     -------
     PlannedStress
-        The plans and their expected cost. No request has been sent.
+        The plans and their expected cost: `base` without an attack, and `attacks` with one entry per attack. No request has been
+        sent, and no file is written.
 
     Raises
     ------
     ConfigError
-        [unknown-attack] if an attack is not registered; [attack-prompts] if an attack in `attacks` cannot be planted;
+        [unknown-attack] if an attack is not registered; [attack-prompts] if the pool does not allow an attack in `attacks`;
         [stress-attacker] if `base_agent` is not in the pool; [stress-calls] if `calls` is set for a run.
     RunFolderError
-        [stress-import] if the run was imported and has no texts.
+        [stress-import] if the run was imported and has no texts; [run-preference] if it asks for preferences.
     PoolError, PlanError
-        If the pool cannot be read, or no plan fits `calls`.
+        If the pool cannot be read, or no plan fits `calls`; [self-trials-only] if the agents are compared only with themselves.
     """
     for name in attacks:
         ATTACKS.check(name)

@@ -1,4 +1,4 @@
-"""Estimate the quality of a run's agents from a few labelled answers and the abilities of the ranking together.
+"""Estimate the quality of a run's agents from a few labelled responses and the abilities of the ranking together.
 
 The ranking itself and its files do not change.
 """
@@ -53,22 +53,22 @@ MIN_EXPLAINED = 0.1
 
 @dataclass(frozen=True, eq=False)
 class LabelledAnswers:
-    """Labelled answers of a run's agents, one row per answer.
+    """Labelled responses of a run's agents, one row per response.
 
     Attributes
     ----------
-    agent : int array (n_answers,)
+    agent : int array (n_responses,)
         Position of the agent in the ranking.
-    item : int array (n_answers,)
+    item : int array (n_responses,)
         Number of the item; equal numbers mean the same item.
-    value : float array (n_answers,)
-        Mean label of the answer, in the units of the labels.
+    value : float array (n_responses,)
+        Mean label of the response, in the units of the labels.
     label : str
         Name of the column with the labels.
     scale : (float, float)
         Lowest and highest possible label.
     item_ids : tuple of str
-        Id of the item of each answer.
+        Id of the item of each response.
     notes : tuple of str
         Sentences on labelled agents that are not in the run or have another name, and on items that are not in the run.
     """
@@ -83,7 +83,7 @@ class LabelledAnswers:
 
     @property
     def unit(self) -> Floats:
-        """Mean labels rescaled to [0, 1], float array (n_answers,)."""
+        """Mean labels rescaled to [0, 1], float array (n_responses,)."""
         low, high = self.scale
         return (self.value - low) / (high - low)
 
@@ -113,13 +113,15 @@ def read_answers(
     Returns
     -------
     LabelledAnswers
-        The mean label of each labelled response, over all labels in all tables. It is in the unit of the labels; the property
-        `unit` has the means in [0, 1]. Missing labels (NaN) are left out.
+        One row per labelled response: `agent` (position in the ranking of the run), `item`, and `value`, the mean over all labels
+        of the response in all tables. It is in the unit of the labels; the property `unit` has the means in [0, 1]. Missing
+        labels (NaN) are left out.
 
     Raises
     ------
     RunFolderError
-        If the run is not fitted; [run-preference] if it asks for preferences.
+        If the run is not fitted; [run-preference] if it asks for preferences; [fit-stale], [run-other-plan] if it was planned or
+        judged again since it was fitted.
     ConfigError
         [quality-items] if a table labels agents, not responses; [quality-column] if the label's column is missing or not
         unique; [quality-scale] if a label is outside the scale, or is a percentage or a word and the scale is not (0, 1);
@@ -415,6 +417,8 @@ def make_quality_rows(agent_ids: Sequence[str], answers: LabelledAnswers, fit: Q
     agent_ids : ids of the agents in the order of the ranking
     answers : labelled responses, with the scale of the labels
     fit : estimated qualities of the same agents in [0, 1], in the same order
+
+    Returns one row per agent. For an agent without an estimate, `quality`, `low`, `high` and `rank` are None.
     """
     n_agents = len(agent_ids)
     n_labels = np.bincount(answers.agent, minlength=n_agents)
@@ -468,17 +472,19 @@ def estimate_quality(
     label : str, optional
         Column of the label, if the tables have several. Default for a DataFrame: "label".
     scale : (float, float), default (0, 1)
-        Lowest and highest possible label.
+        Lowest and highest possible label. Labels are checked against it, but not rescaled.
 
     Returns
     -------
     QualityFacts
-        Contents of quality.json, in the units of the labels.
+        Contents of quality.json, in the units of the labels: `agents`, one row per agent with its quality, interval, rank and
+        `p_best`, the highest quality first; `best`, `regret_bound`, `summary` and others.
 
     Raises
     ------
     RunFolderError
-        If the run is not fitted.
+        If the run is not fitted; [run-preference] if it asks for preferences; [fit-stale], [run-other-plan] if it was planned or
+        judged again since it was fitted.
     ConfigError
         [quality-items], [quality-column], [quality-scale], [quality-none], [labels-unknown], [labels-alias] if the
         labels do not fit the run.
@@ -631,9 +637,12 @@ def add_quality_comparison(
     depends on the labels, because a comparison by new labels counts as a new interim analysis.
 
     gate_answers : answers of the run
-    folder : folder of the run
+    folder : folder of the run, which is fitted
     labelled : labelled responses, read for this run by `read_answers` of this module; None to return `gate_answers`
         unchanged
+
+    Returns a copy of `gate_answers` whose `quality` is a function of two agent ids and a confidence level. It returns the
+    difference in quality with its interval, in the unit of the labels. No file is written.
     """
     if labelled is None:
         return gate_answers

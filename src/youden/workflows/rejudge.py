@@ -82,27 +82,30 @@ def plan_rejudge(
         the store of the run would return the first answers.
     changes : mapping of str to object
         Config keys of the new run: `calls`, a budget; `out`, its folder; `seed`, `store`, `max_cost`, `max_missing`.
-        Default of `out`: the folder RUN-by-JUDGE next to `run`. Default of `calls`: `DEFAULT_BUDGET`. If the folder already
-        has an earlier plan with more calls, the default is the number of these calls. Stored answers are reused, even if
-        `run` was extended since.
+        Default of `out`: the folder RUN-by-JUDGE next to `run`. Default of `calls`: "50/agent" (`DEFAULT_BUDGET`). If the folder
+        already has an earlier plan with more calls, the default is the number of these calls. Stored answers are reused, even
+        if `run` was extended since.
     usual_store : str, optional
-        Store to use if neither `changes` nor the new folder names one. Default: the store of the project.
+        Store to use if neither `changes` nor the new folder names one. Default: the store of the project. Ignored if the judge
+        is that of the run.
 
     Returns
     -------
     PlannedRejudge
-        The planned run and the answers of the first judge. The plan and the config were written to the folder of the new run,
-        unless it holds answers to an earlier plan. No request has been sent.
+        The planned run (`again`) and the answers of the first judge (`first`). The plan and the config were written to the folder
+        of the new run, unless it holds answers to an earlier plan. No request has been sent.
 
     Raises
     ------
     RunFolderError
-        [rejudge-import] if the run was imported and has no trials; [run-unjudged] if it has no answers;
-        [rejudge-itself] if `out` is the folder of the run.
+        [rejudge-import] if the run was imported and has no trials; [run-unjudged] if it has no answers; [run-partial] if it is
+        unfinished; [run-preference] if it asks for preferences; [rejudge-itself] if `out` is the folder of the run;
+        [run-mismatch] if `out` holds answers to another plan or of another judge.
     ConfigError
         If the judge or `changes` do not fit.
     PlanError
-        If the run has too few trials for `calls`.
+        [calls-invalid] if `calls` is not a budget; [subsample-calls] if the run has fewer trials; [subsample-few] if agents get
+        fewer than 4 paired trials; [self-trials-only] if the run compares agents only with themselves.
     """
     _check_has_trials(run)
     second_judge = load_judge_config(judge)

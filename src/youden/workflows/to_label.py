@@ -96,12 +96,14 @@ def choose_to_label(
     n : int
         Number of responses to choose, at least 1; fewer are written if fewer have no label yet.
     out : Path
-        CSV file to write. Its columns are id, prompt, text, the other agents' texts on the item, and an empty label.
-        Texts that a spreadsheet would run as a formula begin with an apostrophe.
+        CSV file to write, with the suffix .csv. Its columns are id, prompt, text, the other agents' texts on the item, and an
+        empty label. Texts that a spreadsheet would run as a formula begin with an apostrophe. The JSON file has the same name
+        with the suffix .json.
     purpose : {"all", "best"}, default "all"
         Purpose of the labels: "all" narrows the intervals of all agents, "best" helps to select the best agent.
     labelled : LabelledAnswers, optional
-        Responses that have a label already and are not chosen again.
+        Responses that have a label already and are not chosen again. The number of new labels per agent depends on their labels.
+        Default: no response has a label.
     show_agents : bool, default False
         Add the agent of each row in a column `shown_agent`.
     seed : int, default 0
@@ -110,13 +112,13 @@ def choose_to_label(
     Returns
     -------
     ToLabel
-        The two files and the number of responses by agent.
+        Paths of the two files (`table`, `key`) and the number of chosen responses by agent id (`given`).
 
     Raises
     ------
     ConfigError
-        [label-number] if `n` is below 1; [label-out] if `out` is not a .csv or one of the two files exists;
-        [nothing-to-label] if every response has a label.
+        [label-number] if `n` is below 1; [argument-type] if `n` is not an integer; [label-out] if `out` is not a .csv or one of
+        the two files exists; [nothing-to-label] if every response has a label.
     RunFolderError, PoolError
         If the run is not fitted, or its pool cannot be read; [run-preference] if it asks for preferences;
         [fit-stale], [run-other-plan] if it was planned or judged again since it was fitted.
@@ -193,7 +195,11 @@ class _RankedResponses:
 
         If an agent has several responses to an item, one of them is drawn at random.
 
-        Raises PlanError [plan-other-pool] if the pool has changed.
+        folder : folder of a fitted run
+        seed : seed of this draw
+
+        Returns the texts and repeat numbers, arrays (n_agents, n_items), with the agents in the order of the ranking. Raises
+        PlanError [plan-other-pool] if the pool has changed since the run was judged.
         """
         pool = folder.read_judged_pool()
         judged_digest = folder.read_pool().digest
@@ -222,6 +228,8 @@ class _RankedResponses:
         Different responses have different ids, also in different tables, so that rows of several tables can be combined.
 
         agent, item : positions of the agent in the ranking, and of the item in the pool
+
+        Returns 10 lower-case consonants, which depend only on the ids of the agent and of the item.
         """
         names = json.dumps([self.agent_ids[agent], self.items[item].id])
         number = int.from_bytes(hashlib.sha256(names.encode()).digest())
@@ -234,7 +242,11 @@ class _RankedResponses:
     def list_key_records(self, chosen: Sequence[_ChosenResponse], probability: Floats) -> list[dict[str, Json]]:
         """List the agent, the item and the repeat of each chosen response, by which labels are later assigned to agents.
 
+        chosen : chosen responses
         probability : float array (n_agents,), probability that a response of each agent was chosen
+
+        Returns one dictionary per response, in the same order, with the keys id, agent and item (ids), repeat (from 1) and
+        probability.
         """
         return [
             {
@@ -252,10 +264,14 @@ class _RankedResponses:
     ) -> tuple[list[str], list[list[str]]]:
         """Make the table of chosen responses: its header, and one row per response.
 
-        The last column of the header is the label. The rows have no value for this column, because people fill it in.
+        The columns are id, shown_agent if requested, prompt, text, one column other_1, other_2, … per other agent, and label. The
+        rows have no value for the column label, because people fill it in. They end earlier if an agent has no text on the item.
 
+        chosen : responses, one per row
         rng : source of the random order of the other agents' texts on the item
         show_agents : whether the table has the agent of each response
+
+        Returns the header, and the rows in the order of `chosen`.
         """
         rows = []
         for id_, agent, item in chosen:
