@@ -12,7 +12,7 @@ from typing import Annotated
 import numpy as np
 import regex
 
-from youden.data.folder.run_files import PoolSummary
+from youden.data.folder.pool_summary import PoolSummary
 from youden.data.folder.run_folder import RunFolder
 from youden.data.folder.table_columns import ItemRow
 from youden.report.data.evidence import Evidence
