@@ -57,7 +57,7 @@ class PoolSummary(ReadOnly):
     text_values: Mapping[str, Floats]
     notes: tuple[str, ...] = field(default=())
 
-    def __post_init__(self) -> None:
+    def _freeze_arrays(self) -> None:
         freeze(self.text_values.values())
 
     @property
