@@ -385,8 +385,9 @@ class TrialReading:
             positions = slice(block.start, block.start + block.n_rows)
             code[positions] = encode_trials(rows.columns, plan)
             self._kind[positions] = rows.kind
-            for reader in (self.readers, *sections):
-                reader.add(rows)
+            self.readers.add(rows)
+            for section in sections:
+                section.add(rows)
             yes_counts.add(*rows.false_yeses)
 
         repeats = compare_repeats(code)
