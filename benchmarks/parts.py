@@ -28,8 +28,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from youden.data.folder.parquet_tables import encode_table, with_table_metadata
+from youden.data.folder.pool_summary import PoolSummary
 from youden.data.folder.run_config import RunConfig
-from youden.data.folder.run_files import PoolSummary
 from youden.data.folder.run_folder import RunFolder
 from youden.data.folder.table_columns import ANSWERS, TRIALS
 from youden.data.folder.trial_tables import VerdictsMetadata, open_verdict_chunks
@@ -124,8 +124,8 @@ def write_run(folder: Path, plan: Plan, n_trials: int) -> None:
             file.write_table(table.cast(schema))
     run.write_plan(plan)
     agents = tuple(map(Agent, plan.agent_ids))
-    mean_lengths = np.full(plan.n_agents, 50.0)
-    run.write_pool(PoolSummary("made", plan.pool_digest, "made", agents, plan.item_ids, 0, mean_lengths))
+    text_values = {"mean_words": np.full(plan.n_agents, 50.0)}
+    run.write_pool(PoolSummary("made", plan.pool_digest, "made", agents, plan.item_ids, 0, text_values))
     run.write_config(RunConfig.model_validate({"name": "made", "pool": str(folder / "no-texts"), "out": str(folder)}))
 
 

@@ -25,7 +25,7 @@ from scipy.stats import rankdata, spearmanr
 import youden
 from recorded import DOMAINS, SHARED, read_rates
 from results import print_results
-from youden.data.folder.run_files import PoolSummary
+from youden.data.folder.pool_summary import PoolSummary
 from youden.data.folder.run_folder import RunFolder
 from youden.pipeline.abilities import TRIAL_MEAN, Abilities
 from youden.pipeline.alternative_rankings import PairedAnswers, reweight_abilities

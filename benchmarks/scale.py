@@ -53,8 +53,8 @@ MAX_REPORT_TRIALS = 2_000_000
 
 def make_run(folder: Path, n_trials: int, n_agents: int, n_items: int) -> None:
     """Make a judged run: a cyclic plan over complete cells, with random answers by ability and difficulty."""
+    from youden.data.folder.pool_summary import PoolSummary
     from youden.data.folder.run_config import RunConfig
-    from youden.data.folder.run_files import PoolSummary
     from youden.data.folder.run_folder import RunFolder
     from youden.protocol.designs.cyclic import Cyclic
     from youden.streams import standalone_stream
@@ -87,9 +87,8 @@ def make_run(folder: Path, n_trials: int, n_agents: int, n_items: int) -> None:
     answer = (rng.random(len(plan)) < np.where(plan.trial_type == PAIRED, p_yes, 0.02)).astype(np.float64)
     missing_reason = np.zeros(len(plan), dtype=np.int8)
     run = RunFolder(folder)
-    run.write_pool(
-        PoolSummary("made", plan.pool_digest, "made", tuple(map(Agent, agents)), items, 0, np.full(n_agents, 50.0))
-    )
+    text_values = {"mean_words": np.full(n_agents, 50.0)}
+    run.write_pool(PoolSummary("made", plan.pool_digest, "made", tuple(map(Agent, agents)), items, 0, text_values))
     run.write_plan(plan)
     run.write_verdicts(Verdicts(plan, answer, answer.copy(), missing_reason, {"name": "made"}))
     run.write_config(RunConfig.model_validate({"name": "made", "pool": str(folder / "no-texts"), "out": str(folder)}))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import copy
+from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -34,16 +35,21 @@ def judged(
     pool: Pool | None = None,
     answers: Answers = by_ability,
     missing: Callable[[Plan], Bools] | None = None,
+    measured: Callable[[Plan], dict[str, Any]] | None = None,
     **keys: object,
 ) -> RunFolder:
-    """Create a fitted run in `folder` with a pool next to it; `answers` replaces the judge."""
+    """Create a fitted run in `folder` with a pool next to it; `answers` replaces the judge.
+
+    `missing` states which trials have no answer, and `measured` has further columns of the verdicts, such as `tokens_out`.
+    """
     place = folder.parent / f"{folder.name}-pool"
     write_pool(pool or make_pool(5, 8), place)
     config = folder.parent / f"{folder.name}.yaml"
     write_config(config, **({"pool": str(place), "judge": "lexical", "design": "dense", "out": str(folder)} | keys))
     planned = plan_run(load_run_config(config))
     lost = None if missing is None else missing(planned.plan)
-    planned.folder.write_verdicts(answer_with(planned.plan, answers(planned.plan), missing=lost))
+    columns = {} if measured is None else measured(planned.plan)
+    planned.folder.write_verdicts(replace(answer_with(planned.plan, answers(planned.plan), missing=lost), **columns))
     fit_once(planned.folder)
     return planned.folder
 

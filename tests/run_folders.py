@@ -31,6 +31,10 @@ def equal(one: object, other: object) -> bool:
         assert isinstance(other, np.ndarray)
         same = one.tolist() == other.tolist() if one.dtype.kind == "S" else np.array_equal(one, other, equal_nan=True)
         return one.dtype == other.dtype and same
+    if isinstance(one, dict):
+        return (
+            isinstance(other, dict) and one.keys() == other.keys() and all(equal(one[key], other[key]) for key in one)
+        )
     if isinstance(one, tuple):
         return isinstance(other, tuple) and len(one) == len(other) and all(map(equal, one, other))
     return one == other

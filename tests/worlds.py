@@ -12,12 +12,12 @@ import numpy as np
 from plan_options import PlanOptions
 from small_pools import answer_with, make_pool
 from youden import make_plan
-from youden.data.folder.run_files import PoolSummary
+from youden.data.folder.pool_summary import PoolSummary
 from youden.data.folder.run_folder import RunFolder
 from youden.pipeline.fit_tables import FitResult
 from youden.pipeline.fitted_run import fit_run
 from youden.study.replaying import RecordedAnswers, make_recorded_answers
-from youden.types import PAIRED, Agent, Pool, Verdicts
+from youden.types import PAIRED, Pool, Verdicts
 from youden.types.facts import PartnerRules
 from youden.types.pool import Floats
 
@@ -49,16 +49,8 @@ def dense_world(n_agents: int = 8, n_items: int = 20, *, seed: int = 0) -> Recor
 
 def analysed(result: Verdicts, rules: PartnerRules | None = None) -> FitResult:
     """Return all tables of a run with these answers, from a temporary folder."""
-    plan = result.plan
     with TemporaryDirectory() as place:
-        folder = RunFolder(Path(place))
-        agents = tuple(map(Agent, plan.agent_ids)) if plan.source is None else plan.pool.agents
-        folder.write_pool(
-            PoolSummary("made up", plan.pool_digest, "here", agents, plan.item_ids, 0, np.full(len(agents), 9.0))
-        )
-        folder.write_plan(plan)
-        folder.write_verdicts(result)
-        result_of_fit = fit_run(folder, rules=rules)
+        result_of_fit = fit_run(write_answers(Path(place), result.plan.pool, result), rules=rules)
         assert isinstance(result_of_fit, FitResult)
         return result_of_fit
 

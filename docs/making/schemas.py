@@ -12,8 +12,9 @@ from typing import Any, Final
 from pydantic import TypeAdapter
 
 from youden.data.folder.csv_tables import RankingFile
+from youden.data.folder.pool_summary import PoolFile
 from youden.data.folder.rate_tables import PairsMetadata, RatesMetadata
-from youden.data.folder.run_files import GATES_FILE, VERSION, GateLedger, PoolFile
+from youden.data.folder.run_files import GATES_FILE, VERSION, GateLedger
 from youden.data.folder.run_folder import SignatureFile
 from youden.data.folder.table_columns import COLUMNS, REPEATS, VOTE, ranking_columns, vote_column
 from youden.data.folder.trial_tables import PlanMetadata, VerdictsMetadata

@@ -18,8 +18,9 @@ from hypothesis import strategies as st
 
 from run_folders import contents, equal, ids
 from small_pools import make_pool
+from youden.data.folder.pool_summary import PoolSummary
 from youden.data.folder.run_config import RunConfig
-from youden.data.folder.run_files import COMMAND_BY_FILE, PoolSummary
+from youden.data.folder.run_files import COMMAND_BY_FILE
 from youden.data.folder.run_folder import RunFolder
 from youden.data.folder.table_columns import ranking_columns
 from youden.errors import RunFolderError
@@ -100,7 +101,8 @@ def test_items_are_written_as_a_plain_table(folder: RunFolder) -> None:
 def test_a_pool_summary_reads_back_with_its_notes(folder: RunFolder) -> None:
     pool = make_pool(3, 2)
     agents = (Agent("a", "g", {"strategy": ["x", None]}), *pool.agents[1:])
-    summary = PoolSummary("p", pool.digest, "p.csv", agents, ("x", "y"), 1, np.array([2.5, np.nan, 0.1]))
+    text_values = {"mean_words": np.array([2.5, np.nan, 0.1])}
+    summary = PoolSummary("p", pool.digest, "p.csv", agents, ("x", "y"), 1, text_values)
     folder.write_pool(summary)
     folder.write_notes(("D only",))
     assert equal(folder.read_pool(), replace(summary, notes=("D only",)))

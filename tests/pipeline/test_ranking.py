@@ -112,6 +112,13 @@ class RowWithIndependent(RankingRow):
     n_independent: Annotated[int, Meaning("number of independent trials of the agent")] = 0
 
 
+@dataclass(frozen=True)
+class RowWithWords(RankingRow):
+    """A ranking with a value of the texts, which pool.json contains."""
+
+    mean_words: Annotated[float | None, Meaning("mean number of words of the agent's responses")] = None
+
+
 def test_the_columns_of_a_ranking_are_public() -> None:
     assert list(youden.rank(RESULTS["cyclic"]()).columns) == RANKING_COLUMNS
 
@@ -128,6 +135,18 @@ def test_a_new_column_needs_a_declaration_and_a_value_of_the_abilities(monkeypat
     expected = np.bincount(np.append(plan.first[is_counted], plan.second[is_counted]), minlength=plan.n_agents)
     table = youden.rank(result).set_index("agent")
     assert table.loc[list(plan.agent_ids), "n_independent"].tolist() == expected.tolist()
+
+
+def test_a_value_of_the_texts_is_a_column_of_rank_and_of_a_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(abilities, "RankingRow", RowWithWords)
+    pool = make_pool(8, 20)
+    texts = pool.texts.copy()
+    texts[0] = [f"only {n}" for n in range(pool.n_items)]
+    result = verdicts(replace(pool, texts=texts), design="cyclic", calls="20%")
+    for table in (youden.rank(result), analysed(result).ranking):
+        assert table.set_index("agent")["mean_words"].to_dict() == {"a0": 2.0} | dict.fromkeys(
+            result.plan.agent_ids[1:], 7.0
+        )
 
 
 def test_unanswered_trials_are_counted_for_both_agents_of_a_pair() -> None:

@@ -17,7 +17,7 @@ from report_runs import judged
 from small_pools import answer_with, make_pool
 from youden import make_plan, rank
 from youden.data.folder.calibration_file import CalibrationRecord, add_calibration
-from youden.data.folder.run_files import PoolSummary
+from youden.data.folder.pool_summary import PoolSummary
 from youden.data.folder.run_folder import RunFolder
 from youden.engines.trial_blocks import TrialsByItem
 from youden.errors import StatisticsError

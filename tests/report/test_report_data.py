@@ -19,7 +19,7 @@ from narrowing import not_none, untyped
 from report_runs import by_ability, judged
 from small_pools import answer_with, make_pool, nothing_predicted, source_of
 from youden import make_plan
-from youden.data.folder.run_files import PoolSummary
+from youden.data.folder.pool_summary import PoolSummary
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import RunFolderError, StatisticsError
 from youden.pipeline.fitted_run import fit_run

@@ -17,11 +17,14 @@ from youden import make_plan
 from youden.pipeline.text_length import length_correlation
 from youden.report.charts import vega
 from youden.report.charts.figures import draw_figures
-from youden.report.data import trial_reading
-from youden.report.data.answer_blocks import Predictions, TrialSource
+from youden.report.data import report
+from youden.report.data.answer_blocks import Predictions
 from youden.report.data.doubts import PairGrid, RankingChecks, agreeing_fraction, measure_groups
+from youden.report.data.evidence import Evidence
 from youden.report.data.report import ReportData, iter_agent_findings
-from youden.report.data.trial_reading import TrialReaders, TrialReading
+from youden.report.data.sections.report_section import ReportSection
+from youden.report.data.summary import Summary
+from youden.report.data.trial_reading import TrialReading
 from youden.report.data.trial_rows import TrialRows
 from youden.report.data.warnings import first_sentence, group_warnings
 from youden.report.pages.embed import format_code
@@ -122,31 +125,42 @@ def test_the_quality_of_a_judge_equals_manual_counts() -> None:
     assert (not_none(result.swapped).n, not_none(result.swapped).n_same) == (1, 1)
 
 
-class CountingReaders(TrialReaders):
-    """All readers, and one that counts the trials of each first agent."""
+class TokensByAgent(ReportSection):
+    """Number of tokens of the answers to trials in which the response of the agent comes first."""
 
-    def __init__(self, source: TrialSource, predictions: Predictions) -> None:
-        super().__init__(source, predictions)
-        self.first_agents = FirstAgents(source.plan)
+    title = "Tokens by agent"
+    note = "Only the agent that is `first` counts."
+    text_headings = ("agent",)
+    number_headings = ("tokens",)
+    place = "cost"
 
-
-class FirstAgents:
-    def __init__(self, plan: Plan) -> None:
-        self.n = np.zeros(plan.n_agents, dtype=np.int64)
+    def __init__(self, run: Summary, evidence: Evidence) -> None:
+        super().__init__(run, evidence)
+        self._n_tokens = np.zeros(run.n_agents, dtype=np.int64)
 
     def add(self, rows: TrialRows) -> None:
-        self.n += np.bincount(rows.columns["first"], minlength=len(self.n))
+        if "tokens_out" in self.measured:
+            np.add.at(self._n_tokens, rows.columns["first"], rows.columns["tokens_out"])
+
+    def make_rows(self) -> list[list[str]]:
+        return [[agent, str(n)] for agent, n in zip(self.evidence.agent_ids, self._n_tokens, strict=True) if n]
 
 
-def test_a_further_reader_reads_all_trials_and_is_in_the_report(
+def test_a_section_shows_a_table_of_all_trials_and_is_left_out_without_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trial_reading, "TrialReaders", CountingReaders)
-    folder = judged(tmp_path / "run")
-    readers = ReportData(folder).readers
-    assert isinstance(readers, CountingReaders)
+    monkeypatch.setattr(vega, "NEEDED", ("no_such_library",))  # without figures, which take long
+    monkeypatch.setattr(report, "SECTIONS", (TokensByAgent,))
+    folder = judged(tmp_path / "run", measured=lambda plan: {"tokens_out": np.arange(len(plan), dtype=np.int32)})
     plan = folder.read_plan()
-    assert readers.first_agents.n.tolist() == np.bincount(plan.first, minlength=plan.n_agents).tolist()
+    expected = np.bincount(plan.first, np.arange(len(plan))).astype(int).astype(str).tolist()
+    data = ReportData(folder)
+    assert data.sections[TokensByAgent].rows == [list(row) for row in zip(plan.agent_ids, expected, strict=True)]
+    page = render_page(data)
+    cost = page[page.index('<h2 id="cost">') : page.index('<h2 id="trials">')]
+    assert "<summary><h3>Tokens by agent</h3></summary>" in cost
+    assert "Only the agent that is <code>first</code> counts." in cost
+    assert ReportData(judged(tmp_path / "unmeasured")).sections == {}
 
 
 def test_a_judge_without_replicates_is_not_called_consistent() -> None:

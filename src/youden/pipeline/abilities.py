@@ -11,7 +11,7 @@ like these, although the errors of the fit are up to 7% smaller in plans of few 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from math import nan
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from youden.data.folder.pool_summary import TEXT_VALUES, PoolSummary, get_text_value
 from youden.engines.agent_counts import AgentCounts
 from youden.engines.trial_blocks import TrialsByItem
 from youden.errors import StatisticsError
@@ -31,7 +32,7 @@ from youden.stats.trials.agent_rates import AgentRates
 from youden.stats.trials.best_selection import Choice, select_best
 from youden.stats.trials.comparisons import Differences, agent_components, pairwise_differences, sort_best_first
 from youden.stats.trials.trial_errors import TrialMeans, trial_means, unknown_covariance
-from youden.types import PAIRED, Plan, Verdicts
+from youden.types import PAIRED, Plan, Pool, Verdicts
 from youden.types.cells import CellIndex
 from youden.types.columns import columns_of
 from youden.types.facts import AgentRate, ChoiceFacts, RankingRow, RateFacts
@@ -182,7 +183,8 @@ NO_POSITION_EFFECT = Metric(nan, nan, nan, LEVEL, "none: the run asks for inform
 class Abilities(NamedTuple):
     """Abilities of the agents of a plan, in units of the answers.
 
-    A column of the ranking has the values of the attribute or property of this class, or of `counts`, that has its name.
+    A column of the ranking has the values of the attribute or property of this class, or of `counts`, that has its name. A value
+    of the texts (`TEXT_VALUES`) comes from the pool instead.
 
     Attributes
     ----------
@@ -516,10 +518,6 @@ def has_enough_answers(n_planned: Positions, n_answered: Positions) -> bool:
     return bool((n_planned - n_answered <= MAX_UNANSWERED_FRACTION * n_planned).all())
 
 
-Groups = Mapping[str, str | None]
-"""Group of each agent id, for display; None for an agent without one."""
-
-
 def agent_differences(abilities: Abilities) -> Differences:
     """Return the pairwise differences of abilities, NaN between agents of different components."""
     is_comparable = abilities.component[:, None] == abilities.component
@@ -670,7 +668,7 @@ def _compute_rate_share(abilities: Abilities) -> float | None:
 
 
 def build_ranking_table(
-    abilities: Abilities, agent_ids: Sequence[str], *, differences: Differences, groups: Groups | None = None
+    abilities: Abilities, agent_ids: Sequence[str], *, differences: Differences, pool: Pool | PoolSummary | None = None
 ) -> pd.DataFrame:
     """Build the table of abilities, intervals and ranks, one row per agent, best first.
 
@@ -682,13 +680,13 @@ def build_ranking_table(
     abilities : abilities of the agents, with their intervals
     agent_ids : ids of the agents, in the order of `abilities`; they are stored in the column `agent`
     differences : pairwise differences of `abilities`, which determine the ranks
-    groups : group by agent id; the column `group` is None for an agent without a group
+    pool : pool of the agents, for their groups and the values of their texts; None leaves these columns empty
     """
     import pandas as pd  # takes long to load, and a plan needs this module without its tables
 
     marginal_ranks = differences.marginal_ranks
     simultaneous_ranks = differences.simultaneous_ranks
-    group_by_agent = groups or {}
+    group_by_agent = {} if pool is None else {agent.id: agent.group for agent in pool.agents}
     computed_columns = {
         "agent": list(agent_ids),
         "group": [group_by_agent.get(agent) for agent in agent_ids],
@@ -703,6 +701,8 @@ def build_ranking_table(
     for name in names:
         if name in computed_columns:
             columns[name] = computed_columns[name]
+        elif name in TEXT_VALUES:
+            columns[name] = get_text_value(pool, name)
         elif hasattr(abilities, name):
             columns[name] = getattr(abilities, name)
         elif abilities.counts is None:  # imported scores have no counts of trials

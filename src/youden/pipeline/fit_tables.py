@@ -16,8 +16,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from youden import __version__
+from youden.data.folder.pool_summary import PoolSummary
 from youden.data.folder.run_config import FitSettings
-from youden.data.folder.run_files import PoolSummary
 from youden.data.folder.run_folder import JudgedFiles, RunFolder
 from youden.data.folder.trial_tables import open_verdict_chunks
 from youden.engines.block_sums import CallCounts, ChunkSums
@@ -26,7 +26,6 @@ from youden.errors import StatisticsError
 from youden.pipeline.abilities import (
     Abilities,
     EstimationRequest,
-    Groups,
     agent_differences,
     build_ranking_table,
     summarize_choice,
@@ -145,7 +144,7 @@ def fit_judged(
                 *iter_length_warnings(folder, pool, rows, abilities.ability, n_trials=len(verdicts)),
             ],
             rules=settings.rules,
-            groups=pool.groups,
+            pool=pool,
             extension=compute_extension_facts(
                 trials, abilities, answers_recomputed="request_hash" not in metadata.measured
             ),
@@ -215,7 +214,7 @@ def _fit_imported_rates(rates: Rates, pool: PoolSummary, settings: FitSettings) 
         calls=None,
         warnings=[Finding("import", note) for note in pool.notes],
         rules=settings.rules,
-        groups=pool.groups,
+        pool=pool,
     )
 
 
@@ -251,7 +250,7 @@ class FitResult:
         calls: CallFacts | None,
         warnings: Sequence[Finding],
         rules: PartnerRules,
-        groups: Groups,
+        pool: PoolSummary,
         extension: ExtensionFacts | None = None,
         self_consistency: pd.DataFrame | None = None,
     ) -> None:
@@ -265,7 +264,7 @@ class FitResult:
         calls : numbers of calls and their cost; None for an imported run
         warnings : findings so far
         rules : rules of the alternative rankings, and which ranking is the main one
-        groups : group of each agent, None for an agent without a group; only displayed, never used in a fit
+        pool : summary of the pool; the groups and the values of the texts are only displayed, never used in a fit
         extension : changes by the last extension; None if the run was not extended
         self_consistency : columns of self-consistency by agent, which the ranking includes; None if it was not measured
 
@@ -279,7 +278,7 @@ class FitResult:
         alternative_facts = {ranking.name: ranking.facts for ranking in alternatives}
 
         main_abilities, main_differences = _select_main_ranking(alternatives, rules, abilities, differences)
-        table = build_ranking_table(abilities, agent_ids, differences=differences, groups=groups)
+        table = build_ranking_table(abilities, agent_ids, differences=differences, pool=pool)
         table = with_alternative_columns(table, alternatives, agent_ids)
         if self_consistency is not None:
             table = table.join(self_consistency, on="agent")

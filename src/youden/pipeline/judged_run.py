@@ -13,8 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
+from youden.data.folder.pool_summary import PoolSummary
 from youden.data.folder.run_config import RunConfig
-from youden.data.folder.run_files import PoolSummary
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import IncompleteRunError, TooManyMissingError, YoudenError
 from youden.judging.call.budget import Budget

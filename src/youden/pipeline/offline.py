@@ -14,8 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
+from youden.data.folder.pool_summary import PoolSummary
 from youden.data.folder.run_config import RunConfig
-from youden.data.folder.run_files import PoolSummary
 from youden.data.folder.run_folder import RunFolder
 from youden.data.importers.foreign_files import MAX_DROPPED, import_error
 from youden.data.importers.output_folder import RUN_FILES, check_output_folder, write_imported_pool

@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from youden.data.folder.pool_summary import PoolSummary
 from youden.data.folder.run_config import FitSettings
-from youden.data.folder.run_files import PoolSummary
 from youden.data.folder.run_folder import JudgedFiles, RunFolder
 from youden.data.folder.trial_tables import open_verdict_chunks
 from youden.engines.block_sums import CallCounts, PairSums
@@ -135,7 +135,7 @@ def fit_preference_run(
     answers_digest = sha256(preferences.answer.tobytes()).hexdigest()
     run_description["answers"] = answers_digest[:12]
 
-    table = build_ranking_table(abilities, plan.agent_ids, differences=differences, groups=pool.groups)
+    table = build_ranking_table(abilities, plan.agent_ids, differences=differences, pool=pool)
     pairs = PairSums(len(plan.agent_ids), own_rates=False).to_pairs(differences, abilities.ability)
     with folder.replace_fit_files() as fit_folder:
         fit_folder.write_ranking(table)

@@ -16,7 +16,6 @@ from youden.errors import StatisticsError, YoudenError
 from youden.pipeline.abilities import (
     Abilities,
     EstimationRequest,
-    Groups,
     SearchState,
     agent_differences,
     build_ranking_table,
@@ -52,7 +51,7 @@ from youden.protocol.blocks import get_extensions
 from youden.protocol.designs.adaptive import Adaptive
 from youden.run_keys import Target
 from youden.stats.trials.comparisons import Differences, describe_components
-from youden.types import Finding, Plan, Verdicts
+from youden.types import Finding, Plan, Pool, Verdicts
 from youden.types.arguments import check_argument
 from youden.types.facts import PartialFacts, PartnerRules
 from youden.types.results import Rates
@@ -142,8 +141,7 @@ def rank(verdicts: Verdicts, *, target: Target = "items-like-these", method: Ran
     differences = agent_differences(abilities)
     agent_ids = verdicts.plan.agent_ids
     alternatives = rank_alternatives(answers, abilities, differences, agent_ids, rules=PartnerRules())
-    groups = _get_groups(verdicts.plan)
-    table = build_ranking_table(abilities, agent_ids, differences=differences, groups=groups)
+    table = build_ranking_table(abilities, agent_ids, differences=differences, pool=_find_pool(verdicts.plan))
     table = with_alternative_columns(table, alternatives, agent_ids)
     table = table.join(tabulate_self_consistency(trials), on="agent")
 
@@ -192,7 +190,7 @@ def _tabulate_preferences(
     )
     differences = summary.differences
     unique_best = None if differences.unique_best is None else plan.agent_ids[differences.unique_best]
-    table = build_ranking_table(abilities, plan.agent_ids, differences=differences, groups=_get_groups(plan))
+    table = build_ranking_table(abilities, plan.agent_ids, differences=differences, pool=_find_pool(plan))
     table.attrs.update(
         unique_best=unique_best,
         choice=summary.choice,
@@ -215,12 +213,11 @@ def _to_ranking_frame(table: pd.DataFrame) -> pd.DataFrame:
     return frame
 
 
-def _get_groups(plan: Plan) -> Groups:
-    """Return each agent's group; empty if the plan's pool cannot be read, because groups are only displayed."""
-    if plan.source is not None:
-        with suppress(YoudenError):
-            return {agent.id: agent.group for agent in plan.pool.agents}
-    return {}
+def _find_pool(plan: Plan) -> Pool | None:
+    """Return the pool of a plan; None if it cannot be read, because its columns of the ranking are only displayed."""
+    with suppress(YoudenError):
+        return plan.pool
+    return None
 
 
 def differences_from_verdicts(verdicts: Verdicts, *, target: Target) -> Differences:

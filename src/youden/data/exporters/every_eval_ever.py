@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from youden.data.exporters.export_files import Exported, ExportOptions, create_export_folder, require_run_with_rates
-from youden.data.folder.run_files import PoolSummary
+from youden.data.folder.pool_summary import PoolSummary
 from youden.data.folder.run_folder import RunFolder
 from youden.text.printable import to_file_name
 from youden.text.sentences import ABILITY

@@ -12,8 +12,9 @@ from typing import Any, Final, NamedTuple, TypeVar
 import numpy as np
 from pydantic import TypeAdapter
 
+from youden.data.folder.pool_summary import PoolFile
 from youden.data.folder.run_config import RunConfig
-from youden.data.folder.run_files import PoolFile, parse_versioned_json, read_bytes
+from youden.data.folder.run_files import parse_versioned_json, read_bytes
 from youden.data.pools.pool_reader import read_pool
 from youden.errors import PoolError
 from youden.text.sentences import describe_similar_new_names, format_count

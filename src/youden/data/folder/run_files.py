@@ -1,4 +1,4 @@
-"""Read and write `pool.json` and `gates.json`, and define what all files of a run's folder share.
+"""Read and write `gates.json`, and define what all files of a run's folder share.
 
 Every file has a version, and an error about a file names the command that writes it.
 """
@@ -6,23 +6,17 @@ Every file has a version, and an error about a file names the command that write
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Final, Literal, Self, TypeVar
+from typing import Annotated, Final, Literal, TypeVar
 
-import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from youden.data.atomic import atomic_write
 from youden.errors import InputError, RunFolderError
 from youden.run_keys import Target
 from youden.text.printable import format_command
 from youden.text.regular_files import read_regular
-from youden.text.words import mean_lengths
 from youden.text.yaml_text import format_validation_error
-from youden.types import Agent, Pool
-from youden.types.pool import Floats, ReadOnly, or_none
 
 T = TypeVar("T")
 
@@ -179,151 +173,6 @@ def parse_versioned_json(path: Path, content: bytes, adapter: TypeAdapter[T]) ->
         return adapter.validate_json(content)
     except ValidationError as error:
         raise damaged_file_error(path, format_validation_error(error)) from error
-
-
-@dataclass(frozen=True, eq=False)
-class PoolSummary(ReadOnly):
-    """A pool without its texts.
-
-    Attributes
-    ----------
-    name : str
-        Name of the pool.
-    digest : str or None
-        Digest of the pool; None if the run was imported without texts.
-    source : str
-        Path of the pool, or of the imported file, as the user gave it.
-    agents : tuple of Agent
-    item_ids : tuple of str
-    n_missing : int or None
-        Number of cells without a response; None if unknown.
-    mean_length : float array (n_agents,) or None
-        Mean number of words in each agent's responses, NaN for an agent without responses; None without texts.
-    notes : tuple of str
-        Caveats about every number that is computed from this pool.
-    """
-
-    name: str
-    digest: str | None
-    source: str
-    agents: tuple[Agent, ...]
-    item_ids: tuple[str, ...]
-    n_missing: int | None
-    mean_length: Floats | None
-    notes: tuple[str, ...] = field(default=())
-
-    @property
-    def agent_ids(self) -> tuple[str, ...]:
-        """Ids of the agents."""
-        return tuple(agent.id for agent in self.agents)
-
-    @property
-    def groups(self) -> dict[str, str | None]:
-        """Id of an agent → its group."""
-        return {agent.id: agent.group for agent in self.agents}
-
-    @property
-    def families(self) -> dict[str, str]:
-        """Id of an agent → its family, for agents with a family."""
-        values = {agent.id: agent.meta.get("family") for agent in self.agents}
-        return {agent: family for agent, family in values.items() if isinstance(family, str) and family}
-
-    @classmethod
-    def from_pool(cls, pool: Pool, *, source: str) -> PoolSummary:
-        """Summarize a pool.
-
-        Parameters
-        ----------
-        pool : Pool
-            The pool, with its texts.
-        source : str
-            Path of the pool, as the user gave it.
-
-        Returns
-        -------
-        PoolSummary
-            Name, digest, `source`, agents, ids of the items, number of cells (agent and item) without a response, and
-            `mean_length`: the mean number of words in each agent's first responses, float array (n_agents,).
-        """
-        item_ids = tuple(item.id for item in pool.items)
-        return cls(
-            pool.name, pool.digest, source, pool.agents, item_ids, pool.n_missing, mean_length=mean_lengths(pool.texts)
-        )
-
-    @classmethod
-    def from_import(cls, agents: tuple[Agent, ...], item_ids: tuple[str, ...], *, source: str) -> PoolSummary:
-        """Make the summary for a run that is imported without texts.
-
-        Parameters
-        ----------
-        agents : tuple of Agent
-            Agents of the run, by position.
-        item_ids : tuple of str
-            Ids of the items, by position.
-        source : str
-            Path of the imported file; it is also the name of the pool.
-
-        Returns
-        -------
-        PoolSummary
-            `digest`, `n_missing` and `mean_length` are None, because they are unknown.
-        """
-        return cls(source, None, source, agents, item_ids, n_missing=None, mean_length=None)
-
-
-class _AgentEntry(StrictFile):
-    id: str
-    group: str | None
-    mean_words: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None
-    meta: Mapping[str, JsonValue]
-
-
-class PoolFile(StrictFile):
-    """Content of `pool.json`."""
-
-    version: int
-    name: str
-    digest: str | None
-    source: str
-    n_missing: int | None
-    agents: list[_AgentEntry]
-    items: list[str]
-    notes: list[str]
-
-    @classmethod
-    def from_summary(cls, pool: PoolSummary) -> Self:
-        """Convert the summary of a pool to the contents of pool.json."""
-        mean_words: list[float | None] = [None] * len(pool.agents)
-        if pool.mean_length is not None:
-            mean_words = [or_none(n_words) for n_words in pool.mean_length.tolist()]
-        agents = []
-        for agent, n_words in zip(pool.agents, mean_words, strict=True):
-            agents.append(_AgentEntry(id=agent.id, group=agent.group, mean_words=n_words, meta=dict(agent.meta)))
-        return cls(
-            version=VERSION,
-            name=pool.name,
-            digest=pool.digest,
-            source=pool.source,
-            n_missing=pool.n_missing,
-            agents=agents,
-            items=list(pool.item_ids),
-            notes=list(pool.notes),
-        )
-
-    def to_summary(self) -> PoolSummary:
-        """Convert the content of the file to a summary."""
-        lengths = [agent.mean_words for agent in self.agents]
-        has_no_lengths = all(length is None for length in lengths)
-        return PoolSummary(
-            name=self.name,
-            digest=self.digest,
-            source=self.source,
-            agents=tuple(Agent(agent.id, agent.group, dict(agent.meta)) for agent in self.agents),
-            item_ids=tuple(self.items),
-            n_missing=self.n_missing,
-            mean_length=None if has_no_lengths else np.array(lengths, dtype=np.float64),
-            notes=tuple(self.notes),
-        )
 
 
 GATES_FILE = "gates.json"

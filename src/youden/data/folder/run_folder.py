@@ -21,12 +21,11 @@ from youden.data.folder.calibration_file import CalibrationRecord, find_calibrat
 from youden.data.folder.csv_tables import RankingFile
 from youden.data.folder.joined_pools import read_run_pools
 from youden.data.folder.parquet_tables import ParquetTable, read_table_metadata
+from youden.data.folder.pool_summary import PoolFile, PoolSummary
 from youden.data.folder.run_config import FitSettings, RunConfig, dump_run_config, read_run_config
 from youden.data.folder.run_files import (
     FIT_FILES,
     VERSION,
-    PoolFile,
-    PoolSummary,
     StrictFile,
     parse_versioned_json,
     read_bytes,

@@ -12,7 +12,7 @@ from typing import Annotated
 import numpy as np
 import regex
 
-from youden.data.folder.run_files import PoolSummary
+from youden.data.folder.pool_summary import PoolSummary
 from youden.data.folder.run_folder import RunFolder
 from youden.data.folder.table_columns import ItemRow
 from youden.report.data.evidence import Evidence
@@ -22,7 +22,7 @@ from youden.text.sentences import format_rank_range, format_with_interval
 from youden.text.tables import Table, format_decimal, make_table
 from youden.types import Finding, Pool
 from youden.types.columns import Field, Meaning, TableColumn, columns_of, fields_of
-from youden.types.facts import CHANCE, AgentChange, ChoiceFacts, RankedBy, RankingRow, RateFacts
+from youden.types.facts import CHANCE, AgentChange, ChoiceFacts, RankedBy, RankingRow
 from youden.types.label_facts import Agreement, LabelFacts, Validation
 from youden.types.pool import Json
 
@@ -329,19 +329,6 @@ def build_disagreements_table(label: LabelFacts) -> Table:
         for line in label.disagreements
     ]
     return Table(f"other ranks by {label.name}", heads, "lrrrrl", rows)
-
-
-def build_rates_table(rates: RateFacts) -> Table:
-    """Build a table of the agents' false-positive rates, the largest first.
-
-    The columns are the rate, its 95% interval, which is empty if it is unknown, and the number of independent trials.
-    """
-    rows = []
-    for agent_rate in rates.agents:
-        low, high = agent_rate.low, agent_rate.high
-        interval = "" if low is None or high is None else f"{low:.4f} … {high:.4f}"
-        rows.append([agent_rate.agent, f"{agent_rate.rate:.4f}", interval, f"{agent_rate.n_trials:,}"])
-    return make_table("false-positive rates", ["agent"], ["FPR", "95%", "independent trials"], rows)
 
 
 def build_changes_table(changes: Sequence[AgentChange]) -> Table:

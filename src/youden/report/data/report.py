@@ -23,6 +23,8 @@ from youden.report.data.grids import (
 )
 from youden.report.data.opened_trials import TrialSample
 from youden.report.data.ranking_tables import Items, find_ties
+from youden.report.data.sections import SECTIONS
+from youden.report.data.sections.report_section import ReportSection
 from youden.report.data.summary import Summary
 from youden.report.data.trial_reading import (
     MIN_PARTNER_FRACTION,
@@ -33,6 +35,7 @@ from youden.report.data.trial_reading import (
 )
 from youden.report.data.warnings import group_warnings, iter_advice
 from youden.streams import standalone_stream
+from youden.text.tables import Table, make_table
 from youden.types.cells import CellIndex
 from youden.types.pool import Floats, Ids, Json, Positions
 
@@ -187,6 +190,13 @@ def _find_extremes(values: Floats) -> tuple[list[int], list[int]]:
     return ascending[::-1][:n_highest].tolist(), ascending[:n_lowest].tolist()
 
 
+def _iter_tables(sections: Sequence[ReportSection]) -> Iterator[tuple[type[ReportSection], Table]]:
+    """Yield the class and the table of each section whose table has rows."""
+    for section in sections:
+        if rows := section.make_rows():
+            yield type(section), make_table(section.title, section.text_headings, section.number_headings, rows)
+
+
 class ReportData:
     """All data that a report shows of a run.
 
@@ -202,6 +212,8 @@ class ReportData:
         Trials with their texts; None for an imported run.
     readers : TrialReaders or None
         Readers that have read all trials, one attribute each; None for an imported run.
+    sections : dict of type to Table
+        Classes of the sections that consist of a table, with their tables. Sections without rows are left out.
     alarms : tuple of FalsePositiveRate
         False-positive rates of the agents.
     reused_usd : float or None
@@ -246,6 +258,7 @@ class ReportData:
         summary = self.summary = Summary(folder)
         evidence = Evidence(folder)
         source = evidence.trials
+        sections = [section(summary, evidence) for section in SECTIONS]
         sources = Sources(folder, None if source is None else source.calling_judge)
         self.plan = None if source is None else source.plan
         self.judge_settings: Mapping[str, Json] = {} if source is None else source.judge
@@ -255,7 +268,7 @@ class ReportData:
         self.reused_usd: float | None = None
         worst: Sequence[Sequence[int]] = ()
         if source is not None:
-            reading = TrialReading(source, evidence.predicted)
+            reading = TrialReading(source, evidence.predicted, sections)
             worst = reading.readers.worst.rows
             # the worst trial of every agent, then the second worst of every agent, and so on
             by_severity = [row for rows in zip_longest(*worst) for row in rows if row is not None]
@@ -265,6 +278,7 @@ class ReportData:
             self.alarms = reading.alarms
             if summary.calls is not None and summary.calls.n_reused and source.n_trials <= TRIALS_PER_CHUNK:
                 self.reused_usd = compute_reused_usd(folder)
+        self.sections = dict(_iter_tables(sections))
         self.partners_seen = evidence.partners_seen
         self.advice = tuple(iter_advice(summary, sources.missing, additivity=self.can_assess_additivity))
         self.checks = check_ranking(evidence, summary)

@@ -27,6 +27,7 @@ from youden.report.data.answer_blocks import (
     number_texts,
 )
 from youden.report.data.grids import compute_false_positive_rates
+from youden.report.data.sections.report_section import ReportSection
 from youden.report.data.trial_rows import KINDS, Kind, TrialLine, TrialRows, count_kinds, sample_surprising
 from youden.stats.trials.false_positives import YesCounts
 from youden.types import INDEPENDENT, PAIRED, Plan
@@ -368,8 +369,11 @@ class TrialReading:
         False-positive rates of the agents.
     """
 
-    def __init__(self, source: TrialSource, predictions: Predictions) -> None:
-        """Read all trials; `predictions` are the predictions of the fit. Raises RunFolderError if a file is damaged."""
+    def __init__(self, source: TrialSource, predictions: Predictions, sections: Sequence[ReportSection] = ()) -> None:
+        """Read all trials, also for `sections`; `predictions` are the predictions of the fit.
+
+        Raises RunFolderError if a file is damaged.
+        """
         self._source = source
         self._lines: dict[int, TrialLine] = {}
         n_trials, plan = source.n_trials, source.plan
@@ -382,6 +386,8 @@ class TrialReading:
             code[positions] = encode_trials(rows.columns, plan)
             self._kind[positions] = rows.kind
             self.readers.add(rows)
+            for section in sections:
+                section.add(rows)
             yes_counts.add(*rows.false_yeses)
 
         repeats = compare_repeats(code)

@@ -29,7 +29,6 @@ from youden.report.data.ranking_tables import (
     build_changes_table,
     build_disagreements_table,
     build_labels_table,
-    build_rates_table,
     format_cell,
 )
 from youden.report.data.report import AgentPage, ReportData
@@ -306,7 +305,6 @@ def get_environment() -> Environment:
         build_labels_table,
         build_curl_table,
         build_changes_table,
-        build_rates_table,
         build_variance_table,
         quality_table,
     )
