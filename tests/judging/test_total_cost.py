@@ -27,6 +27,7 @@ from youden.judging.store.accounts import read_run_payments
 from youden.judging.store.answers import open_store
 from youden.judging.store.contract import Member
 from youden.judging.store.worker_group import GROUP_ROW_PREFIX, add_unconfirmed_amount, coordinate_run, join_as_worker
+from youden.pipeline.judged_run import get_run_name
 from youden.types.facts import CallFacts
 from youden.types.payments import RunPayments
 
@@ -168,6 +169,19 @@ def test_processes_that_start_together_book_unconfirmed_costs_once(tmp_path: Pat
     with open_store(store) as opened:
         assert read_run_payments(opened, "runs/r") == unbooked
         assert add_unconfirmed_amount(opened, "r", "runs/r", unbooked) == unbooked
+
+
+def test_doctor_states_what_a_killed_process_may_have_paid(youden: Youden, paid_folder: Path) -> None:
+    youden("plan", "paid.yaml").well()
+    config = RunFolder(paid_folder / "runs/paid").read_config()
+    run = get_run_name(RunFolder(config.folder), RunFolder(config.folder).read_plan())
+    with open_store(config.store_location) as opened:
+        killed = Member("killed 1 process", False, 10**11, 0, 0, 0.0)
+        group = Member(GROUP_ROW_PREFIX + "../runs/paid", False, 0, 0, 0, 0.0)
+        opened.backend.replace_members(run, lambda _now, _rows: [group, killed])
+    planned = youden("plan", "paid.yaml", "--json").said["paid"]
+    assert planned["usd_unconfirmed"] == 0.1
+    assert youden("doctor", "--json").said["payments"] == {"../runs/paid": planned}
 
 
 def test_workers_pay_from_the_account_of_their_coordinator(tmp_path: Path) -> None:

@@ -217,12 +217,12 @@ def _read_payments() -> dict[str, RunPayments]:
 
     A run is named by the path of its folder relative to its store, or by the name of its folder if the store is on a server.
     """
-    from youden.judging.store.accounts import list_run_payments
     from youden.judging.store.answers import open_store
+    from youden.judging.store.worker_group import list_total_payments
 
     try:
         with open_store(usual_store() or project_store(), read_only=True) as store:
-            return list_run_payments(store)
+            return list_total_payments(store)
     except (ConfigError, JudgeError) as error:
         if error.slug != "store-missing":
             output.print_warnings([f"the payments of the runs cannot be read: {error}"])

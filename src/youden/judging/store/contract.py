@@ -347,6 +347,9 @@ class StorageBackend(Protocol):
             Members, of which some may have ended.
         """
 
+    def runs(self) -> list[str]:
+        """Return the names of the runs that have members, in order."""
+
     def rows(self, table: CopiedTable, after: Row | None, *, n: int) -> list[Row]:
         """Return the next rows of a table.
 

@@ -240,6 +240,10 @@ class SqlBackend:
         session.insert_many(_insert_statement("workers"), [(run, *astuple(member)) for member in members])
         return members
 
+    def runs(self) -> list[str]:
+        """Return the names of the runs that have workers in order."""
+        return [run for (run,) in self._fetch_rows("SELECT DISTINCT run FROM @workers ORDER BY run")]
+
     def rows(self, table: CopiedTable, after: Row | None, *, n: int) -> list[Row]:
         """Return the next rows of a table, in the order of the primary key. A row has the values of all columns.
 

@@ -24,7 +24,7 @@ from typing import NamedTuple, Protocol, Self, cast
 
 from youden.errors import JudgeError, YoudenError
 from youden.judging.call.budget import PICODOLLARS_PER_USD
-from youden.judging.store.accounts import read_run_payments, unconfirmed_account
+from youden.judging.store.accounts import list_run_payments, read_run_payments, unconfirmed_account
 from youden.judging.store.answers import Store, open_store
 from youden.judging.store.contract import Member, Payment, column_names, read_all_rows
 from youden.judging.store.leases import LEASE_SECONDS, is_dead_process, new_holder_name
@@ -495,6 +495,32 @@ def add_unconfirmed_amount(store: Store, run: str, account: str, paid: RunPaymen
     if usd <= MAX_ROUNDING_ERROR:
         return paid
     return replace(paid, usd_unconfirmed=paid.usd_unconfirmed + usd)
+
+
+def list_total_payments(store: Store) -> dict[str, RunPayments]:
+    """Return what all runs of a store have paid, including what killed processes may have paid.
+
+    Parameters
+    ----------
+    store : Store
+        The store, which is only read.
+
+    Returns
+    -------
+    dict of str to RunPayments
+        By the cost account of the run, in alphabetical order.
+    """
+    payments = list_run_payments(store)
+    if not hasattr(store.backend, "runs"):  # a plugin for an earlier version of the contract
+        return payments
+    for run in store.backend.runs():
+        _, rows = store.backend.read_members(run)
+        account = _find_account(rows)
+        if account is not None:
+            paid = add_unconfirmed_amount(store, run, account, payments.get(account, NO_PAYMENTS))
+            if not paid.is_zero:
+                payments[account] = paid
+    return dict(sorted(payments.items()))
 
 
 def is_in_progress(store: Store, run: str) -> bool:
