@@ -171,6 +171,22 @@ def test_processes_that_start_together_book_unconfirmed_costs_once(tmp_path: Pat
         assert add_unconfirmed_amount(opened, "r", "runs/r", unbooked) == unbooked
 
 
+@pytest.mark.parametrize("n_judges", [1, pytest.param(3, marks=pytest.mark.slow)])
+def test_a_plan_counts_answers_in_the_folder_of_a_run_whose_store_was_deleted(
+    youden: Youden, paid_folder: Path, server: WireServer, n_judges: int
+) -> None:
+    member = wire_judge(server.url, price=100, max_tokens=1)
+    jury = {"backend": "jury", "judges": [member | {"model": name} for name in "abc"]}
+    write_small_run(paid_folder, "paid", judge=member if n_judges == 1 else jury)
+    youden("judge", "paid.yaml", "--max-cost", "50").well()
+    Path(RunFolder(paid_folder / "runs/paid").read_config().store_location).unlink()
+    n_requests = server.n_requests
+    planned = youden("plan", "paid.yaml", "--json").said
+    assert (planned["cost"]["stored"], planned["cost"]["usd_left"]) == (110 * n_judges, 0)
+    youden("judge", "paid.yaml", "--max-cost", "50").well()
+    assert server.n_requests == n_requests
+
+
 def test_doctor_states_what_a_killed_process_may_have_paid(youden: Youden, paid_folder: Path) -> None:
     youden("plan", "paid.yaml").well()
     config = RunFolder(paid_folder / "runs/paid").read_config()

@@ -204,6 +204,7 @@ def estimate(
     store: str | Path | None = None,
     keys: KeySource = iter_keys,
     jury: Sequence[JudgeConfig] = (),
+    saved: frozenset[str] = frozenset(),
 ) -> Cost:
     """Estimate calls, tokens, USD and minutes of judging a plan, and count its cells (agent and item).
 
@@ -225,6 +226,8 @@ def estimate(
         Function that computes the request hashes of a plan.
     jury : sequence of JudgeConfig, default ()
         All judges of the jury that the judge belongs to. Their stored answers do not count as answers under other settings.
+    saved : frozenset of str, default frozenset()
+        Request hashes of answers that the run's folder has. They count as stored, also if the store cannot be read.
 
     Returns
     -------
@@ -234,7 +237,9 @@ def estimate(
         the others in USD, None if no outcome is stored. If a price is unknown, `usd` and `usd_left` are None.
     """
     if config.judges:
-        estimate_judge = partial(estimate, plan, environment=environment, store=store, keys=keys, jury=config.judges)
+        estimate_judge = partial(
+            estimate, plan, environment=environment, store=store, keys=keys, jury=config.judges, saved=saved
+        )
         return _sum_costs([estimate_judge(judge) for judge in config.judges])
     cost = estimate_by_characters(plan, config)
     if not config.makes_calls:
@@ -249,19 +254,26 @@ def estimate(
     is_repeated = np.zeros(len(plan), dtype=bool)
     if plan.source is not None:
         is_repeated = _find_repeated_requests(plan, shows_task=config.loaded_prompt.shows_task)
+    questions = config.questions()
+
+    def add_remaining_cost(cost: Cost, find_answered: Callable[[list[str]], frozenset[str]]) -> Cost:
+        characters = questions.count_characters(plan)
+        return _with_remaining_cost(
+            cost, config, find_answered, keys(questions, plan), characters, is_repeated=is_repeated
+        )
+
     if store is not None:
         with suppress(YoudenError), open_store_of_folder(store) as answers:
-            questions = config.questions()
-            row_keys = keys(questions, plan)
-            characters = questions.count_characters(plan)
-            cost = _with_remaining_cost(cost, config, answers, row_keys, characters, is_repeated=is_repeated)
+            cost = add_remaining_cost(cost, partial(_find_answered, answers, saved))
             if cost.calls_left:
                 known_digests = {judge.questions().digest for judge in (config, *jury) if judge.makes_calls}
                 cost = _with_answers_under_other_settings(
                     cost, config, answers, lambda questions: keys(questions, plan), known_digests=known_digests
                 )
+    if saved and not cost.stored:
+        cost = add_remaining_cost(cost, saved.intersection)
     if is_repeated.any():
-        cost = _without_repeated_requests(cost, config, is_repeated, config.questions().count_characters(plan))
+        cost = _without_repeated_requests(cost, config, is_repeated, questions.count_characters(plan))
     n_requests = cost.calls - cost.n_shared
     minutes, pace = expected_duration(config, n_calls=n_requests, n_tokens=cost.tokens_in + cost.tokens_out)
     prices = "" if cost.usd is None else config.price_source
@@ -347,7 +359,7 @@ def _with_counted_tokens(cost: Cost, plan: Plan, config: JudgeConfig, encoding: 
 def _with_remaining_cost(
     cost: Cost,
     config: JudgeConfig,
-    store: Store,
+    find_answered: Callable[[list[str]], frozenset[str]],
     row_keys: Iterator[RowKey],
     characters: Positions,
     *,
@@ -360,14 +372,14 @@ def _with_remaining_cost(
 
     cost : estimate for all trials
     config : judge, with its prices
-    store : store of the outcomes
+    find_answered : function that returns those of the given request hashes that have an outcome
     row_keys : row and request hash of each trial
     characters : int array (n_trials,), number of characters of each trial's request
     is_repeated : bool array (n_trials,), whether an earlier trial has the same request
 
     Returns the estimate with `stored` and `usd_left`; `usd_left` is None if no outcome is stored or a price is unknown.
     """
-    remaining = _count_remaining(store, row_keys, characters, is_repeated)
+    remaining = _count_remaining(find_answered, row_keys, characters, is_repeated)
     if remaining.n_stored_trials == 0:
         return replace(cost, stored=0, usd_left=None)
     remaining_tokens_in = cost.tokens_in * remaining.n_characters / int(characters.sum())
@@ -449,21 +461,28 @@ class _RemainingRequests(NamedTuple):
     """Number of characters of these requests."""
 
 
+def _find_answered(store: Store, saved: frozenset[str], keys: list[str]) -> frozenset[str]:
+    """Return those of the given request hashes that have an outcome in a store, or a saved answer."""
+    outcomes = store.get_outcomes(keys)
+    return saved.intersection(keys).union(key for key, outcome in outcomes.items() if is_final(outcome))
+
+
 def _count_remaining(
-    store: Store, row_keys: Iterator[RowKey], characters: Positions, is_repeated: Bools
+    find_answered: Callable[[list[str]], frozenset[str]],
+    row_keys: Iterator[RowKey],
+    characters: Positions,
+    is_repeated: Bools,
 ) -> _RemainingRequests:
     """Count the trials with a stored outcome, and the requests that have none.
 
-    store : store of the outcomes
+    find_answered : function that returns those of the given request hashes that have an outcome
     row_keys : row and request hash of each trial, which are looked up in chunks of `CHUNK` trials
     characters : int array (n_trials,), number of characters of each trial's request
     is_repeated : bool array (n_trials,), whether an earlier trial has the same request
     """
     n_stored_trials = n_requests = n_characters = 0
     while chunk := list(islice(row_keys, CHUNK)):
-        distinct_keys = list(dict.fromkeys(key for _, key in chunk))
-        outcomes = store.get_outcomes(distinct_keys)
-        stored_keys = {key for key, outcome in outcomes.items() if is_final(outcome)}
+        stored_keys = find_answered(list(dict.fromkeys(key for _, key in chunk)))
         n_stored_trials += sum(key in stored_keys for _, key in chunk)
 
         remaining_rows = [row for row, key in chunk if key not in stored_keys and not is_repeated[row]]

@@ -36,7 +36,7 @@ from youden.pipeline.alternative_rankings import check_partner_rules
 from youden.pipeline.fitted_run import check_target
 from youden.pipeline.follow_ups import judge_follow_ups
 from youden.pipeline.planned_run import check_same_run, find_run_plan, with_resolved_defaults
-from youden.pipeline.recovered_answers import keep_saved_costs, reuse_saved_answers
+from youden.pipeline.recovered_answers import keep_saved_costs, read_saved_hashes, reuse_saved_answers
 from youden.pipeline.request_hashes import get_hash_reader, write_missing_hashes
 from youden.pipeline.rounds import run_rounds
 from youden.pipeline.run_store import check_same_store, run_lock
@@ -165,7 +165,7 @@ def plan_run(config: RunConfig, *, batched: bool = False, pools: Sequence[Pool] 
     check_same_store(config, plan, judge)
 
     folder.cache_pool(plan.pool, config)
-    cost = estimate(plan, judge, store=config.store_location, keys=get_hash_reader(folder))
+    cost = _estimate_cost(config, judge, plan)
     summary = PoolSummary.from_pool(plan.pool, source=str(config.pool))
     paid = read_payments_of_run(config, judge, plan)
     planned = PlannedRun(with_resolved_defaults(config, plan), folder, plan, judge, cost, summary, paid)
@@ -175,6 +175,18 @@ def plan_run(config: RunConfig, *, batched: bool = False, pools: Sequence[Pool] 
             folder.write_plan(plan)
         _write_config(planned, account=_find_recorded_account(folder) or get_cost_account(config))
     return planned
+
+
+def _estimate_cost(config: RunConfig, judge: JudgeConfig, plan: Plan) -> Cost:
+    """Estimate the cost of a run, whose answers in its store and in its folder cost nothing."""
+    folder = RunFolder(config.folder)
+    estimate_with = partial(estimate, plan, judge, store=config.store_location, keys=get_hash_reader(folder))
+    cost = estimate_with()
+    saved: frozenset[str] = frozenset()
+    if cost.calls_left:
+        with suppress(YoudenError):  # a folder that cannot be read has no answers
+            saved = read_saved_hashes(folder, judge, plan)
+    return estimate_with(saved=saved) if saved else cost
 
 
 def _write_config(planned: PlannedRun, *, account: str) -> None:

@@ -71,6 +71,18 @@ def reuse_saved_answers(
     )
 
 
+def read_saved_hashes(folder: RunFolder, judge: JudgeConfig, plan: Plan) -> frozenset[str]:
+    """Return the request hashes of the answers in a run's folder that `reuse_saved_answers` reuses for a plan."""
+    saved_verdicts = _read_reusable_verdicts(folder, judge)
+    if saved_verdicts is None or (judge.judges and plan.digest != saved_verdicts.plan.digest):
+        return frozenset()
+    if not judge.judges:
+        return frozenset(_find_row_by_hash(saved_verdicts))
+    read_hashes = get_hash_reader(folder)
+    members = [member for member in judge.judges if member.stores_new_answers]
+    return frozenset(request_hash for member in members for _, request_hash in read_hashes(member.questions(), plan))
+
+
 def keep_saved_costs(verdicts: Verdicts, folder: RunFolder, judge: JudgeConfig) -> Verdicts:
     """Add the costs in a run's folder to answers that the store has booked to another folder.
 
@@ -201,14 +213,7 @@ def _find_lost_rows(path: str, saved_verdicts: Verdicts) -> dict[str, int]:
 
     Returns the row of `saved_verdicts` by request hash; empty if no answer is lost, or if the verdicts have no hashes.
     """
-    if saved_verdicts.request_hash is None:
-        return {}
-
-    rows_with_hash = np.flatnonzero(saved_verdicts.answered & (saved_verdicts.request_hash != b""))
-    hashes = [request_hash.decode() for request_hash in saved_verdicts.request_hash[rows_with_hash].tolist()]
-    row_by_hash = dict(zip(hashes, rows_with_hash.tolist(), strict=True))
-
-    # remove the answers that the store holds
+    row_by_hash = _find_row_by_hash(saved_verdicts)
     distinct_hashes = list(row_by_hash)
     with open_store(path, read_only=True) as store:
         for start in range(0, len(distinct_hashes), _CHUNK):
@@ -216,6 +221,15 @@ def _find_lost_rows(path: str, saved_verdicts: Verdicts) -> dict[str, int]:
             for request_hash in store.answers(chunk):
                 del row_by_hash[request_hash]
     return row_by_hash
+
+
+def _find_row_by_hash(saved_verdicts: Verdicts) -> dict[str, int]:
+    """Return the row of each saved answer by its request hash; empty if the verdicts have no hashes."""
+    if saved_verdicts.request_hash is None:
+        return {}
+    rows_with_hash = np.flatnonzero(saved_verdicts.answered & (saved_verdicts.request_hash != b""))
+    hashes = [request_hash.decode() for request_hash in saved_verdicts.request_hash[rows_with_hash].tolist()]
+    return dict(zip(hashes, rows_with_hash.tolist(), strict=True))
 
 
 def _combine_answers(

@@ -206,9 +206,9 @@ class Cost:
     pace: str = ""
     """Basis of the expected duration."""
     stored: int = 0
-    """Number of calls whose answers are in the store."""
+    """Number of calls whose answers are in the store or in the folder of the run."""
     usd_left: float | None = None
-    """Estimated cost in USD of the calls that are not in the store; None if a price is unknown or no store was read."""
+    """Estimated cost in USD of the other calls; None if a price is unknown or no answer is stored."""
     n_shared: int = 0
     """Number of trials that share the request of an earlier trial with the same two texts. Estimates count this request once."""
     n_other_settings: int = 0
