@@ -145,6 +145,9 @@ def test_init_refuses_a_config_that_other_commands_would_not_recognize(youden: Y
     refused = youden("init", "table.csv", "--out", "mine")
     assert refused.refuses("init-suffix")
     assert "Set --out mine.yaml" in refused.err
+    refused = youden("init", "table.csv", "--out", "my\u200brun.yaml")
+    assert refused.refuses("run-config")
+    assert r"--out my\u200brun.yaml: 'name' is 'my\u200brun': a name has up to 100 letters" in refused.err
     assert [path.name for path in tmp_path.iterdir()] == ["table.csv"]
 
 
@@ -196,9 +199,10 @@ def test_names_are_printed_without_invisible_characters(youden: Youden, tmp_path
     agents = ("a\u202eb", "c", "d")
     lines = [f"{agent},i{n},{'' if n else 'some words'}" for agent in agents for n in range(8)]
     (tmp_path / "pool\u202e.csv").write_text("\n".join(["agent,item,text", *lines]), encoding="utf-8")
-    ended = youden("init", "pool\u202e.csv", "--out", "c\u202e.yaml").well()
+    (tmp_path / "c\u202e").mkdir()
+    ended = youden("init", "pool\u202e.csv", "--out", "c\u202e/c.yaml").well()
     assert "'a\\u202eb': 7" in ended.out
-    assert "youden run 'c\\u202e.yaml'" in ended.out
-    refused = youden("check", "c\u202e.yaml", "unknown\u202e\x1b[31m")
+    assert "youden run 'c\\u202e/c.yaml'" in ended.out
+    refused = youden("check", "c\u202e/c.yaml", "unknown\u202e\x1b[31m")
     assert "extra argument (unknown\\u202e\\x1b[31m)" in refused.err
     assert not {"\u202e", "\x1b"} & set(ended.out + ended.err + refused.err)

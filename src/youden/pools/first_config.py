@@ -20,7 +20,7 @@ import yaml
 
 from youden.data.folder.config_paths import find_nearby_judge
 from youden.data.folder.joined_pools import MergedPool, merge_pools
-from youden.data.folder.run_config import RunConfig, load_run_config
+from youden.data.folder.run_config import RunConfig, load_run_config, run_config_from_keys
 from youden.data.folder.run_folder import RunFolder
 from youden.data.importers import IMPORTERS
 from youden.data.importers.excel_files import SHEETS_NOT_READ
@@ -367,7 +367,8 @@ def write_first_config(
         If the files cannot be imported.
     ConfigError
         [init-suffix]: if the name of the config does not end in .yaml or .yml. [init-exists]: if the config exists, and
-        either has another pool or `judge` was passed. [option-unused]: if `columns` are set and the source is a pool.
+        either has another pool or `judge` was passed. [run-config]: if the name of the config cannot be that of a run.
+        [option-unused]: if `columns` are set and the source is a pool.
     PlanError
         If the pool cannot be ranked.
     """
@@ -385,6 +386,7 @@ def write_first_config(
                 f"{file} exists already, and is not changed. Remove --judge, or set another --out.", slug="init-exists"
             )
         return _update_pool(source, file, pool_path, columns, report)
+    run_config_from_keys({"name": file.stem, "pool": str(pool)}, origin=f"--out {file}")  # checks the name
 
     imported = _import_if_needed(source, pool_path, columns=columns)
     if imported is None:
