@@ -203,3 +203,15 @@ def test_texts_in_markdown_are_read_next_to_json_without_rows(tmp_path: Path) ->
     imported = read_table([tmp_path], columns={})
     assert [agent.id for agent in imported.pool.agents] == ["a", "b"]
     assert imported.pool.texts.ravel().tolist() == ["It is a.", "It is b."]
+
+
+@pytest.mark.parametrize("n_files", [2, 3])
+def test_files_that_write_ids_of_items_differently_are_refused_with_the_ids(tmp_path: Path, n_files: int) -> None:
+    paths = [tmp_path / f"{agent}.csv" for agent in "abc"][:n_files]
+    for path in paths:
+        decimals = ".0" if path.stem == "b" else ""
+        lines = [[f"{item}{decimals}", path.stem, response(path.stem, item)] for item in (1, 2)]
+        write(path, [["item", "agent", "response"], *lines])
+    message = r"share.* count as different: '1', '1\.0', '2', '2\.0'; write each name alike in all files\)"
+    with pytest.raises(ImportFormatError, match=message):
+        read_table(paths, columns={}, exact=False)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations, product
+from itertools import chain, combinations, product
 
 from youden.data.importers.column_names import (
     NAMES,
@@ -34,6 +34,7 @@ from youden.data.importers.column_values import (
     join_names,
     may_name_categories,
     split_names,
+    with_similar_ids,
 )
 from youden.data.importers.wide_columns import WideTableSearch
 
@@ -176,7 +177,9 @@ class _RoleSearch(WideTableSearch):
 
         has_several_agents = len(set(self.table.join_columns(agents))) > 1
         if not are_agents_certain and "item" not in self.given and has_several_agents:
-            raise UnclearColumnsError("no column holds ids or prompts that two agents share")
+            item_ids = chain.from_iterable(self.table[name].distinct_texts for name in self.get_candidates("item"))
+            problem = "no column holds ids or prompts that two agents share"
+            raise UnclearColumnsError(with_similar_ids(problem, item_ids))
         self.check_has_header([text])
         roles = self.make_roles(agents=agents, text=text, agent_columns=())
         self.check_single_text_column(roles, unshared_prose)

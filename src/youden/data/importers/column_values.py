@@ -6,7 +6,7 @@ Costly properties are computed once, when they are first needed: most columns ar
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from itertools import chain
 from typing import ClassVar
@@ -21,6 +21,7 @@ from youden.data.importers.column_names import (
     is_part_of_response,
     split_into_words,
 )
+from youden.text.sentences import describe_similar_new_names
 from youden.types.pool import Json
 
 Row = Mapping[str, Json]
@@ -298,6 +299,16 @@ class UnclearColumnsError(Exception):
         super().__init__(problem)
         self.problem = problem
         self.options = options
+
+
+def with_similar_ids(problem: str, item_ids: Iterable[str]) -> str:
+    """Add to the problem that agents share no item which ids of items differ so little that they may mean the same.
+
+    >>> with_similar_ids("'b' shares no item", ["1", "1.0"]).rpartition(" count as ")[2]
+    "different: '1', '1.0'; write each name alike in all files)"
+    """
+    similar_ids = describe_similar_new_names((), item_ids)
+    return f"{problem} ({similar_ids})" if similar_ids else problem
 
 
 class ColumnCandidates:

@@ -24,6 +24,7 @@ from youden.data.importers.column_values import (
     split_composite,
     split_names,
     split_text_columns,
+    with_similar_ids,
 )
 from youden.data.importers.excel_files import SHEETS_NOT_READ
 from youden.data.importers.foreign_files import find_unique_suffixes, import_error
@@ -591,4 +592,5 @@ def _check_files_share_items(
     if isolated_files:
         verb = "shares" if len(isolated_files) == 1 else "share"
         problem = f"{', '.join(isolated_files[:3])} {verb} no item with other agents"
+        problem = with_similar_ids(problem, (item.id for item in pool.items))
         raise unclear_columns_error(path, problem, tables[0].columns)
