@@ -190,7 +190,11 @@ def test_prompts_are_not_read_from_a_column_of_responses_of_the_same_name(tmp_pa
     for name, text in texts.items():
         rows = [json.dumps({"id": item, "text": f"{text} {item}"}) + "\n" for item in range(4)]
         (tmp_path / f"{name}.jsonl").write_text("".join(rows), encoding="utf-8")
-    pool = read_table([tmp_path], columns={}, exact=False).pool
+    write(tmp_path / "scores.csv", [["id", "score"], [0, 1], [1, 0.5]])
+    imported = read_table([tmp_path], columns={}, exact=False)
+    unread = "1 table without responses not read ('scores.csv')"
+    assert [note for note in imported.notes if "not read" in note] == [unread]
+    pool = imported.pool
     assert [item.prompt for item in pool.items] == [f"What is the capital of state {item}" for item in range(4)]
     assert pool.texts[:, 3].tolist() == ["I think it is city 3", "Certainly it is town 3"]
 

@@ -228,7 +228,7 @@ def _drop_rows_without_responses(rows: Rows, *, is_log: bool, add_note: AddNote)
 
 
 def split_by_responses(
-    path: Path, tables: Sequence[SourceTable], columns: Mapping[str, str], add_note: AddNote
+    path: Path, tables: Sequence[SourceTable], columns: Mapping[str, str]
 ) -> tuple[list[SourceTable], list[SourceTable]]:
     """Split tables into those from which responses are read and all others, such as configurations, scores and prompts.
 
@@ -249,8 +249,6 @@ def split_by_responses(
     path : file or folder that the user named
     tables : tables of all files
     columns : columns that the user named, by role, such as {"text": "answer"}
-    add_note : callback that receives a sentence with the number and the names of the tables without responses, and an empty
-        location; it is called only if there are such tables
 
     Returns the tables from which responses are read, and the others, both in the given order.
     """
@@ -260,14 +258,16 @@ def split_by_responses(
     in_response_folders = [table for table in with_text if _is_in_response_folder(table, path)]
     with_responses = in_response_folders or with_text or list(tables)
     identities = {id(table) for table in with_responses}
-    without_responses = [table for table in tables if id(table) not in identities]
-    if without_responses:
-        file_names = ", ".join(repr(table.file.name) for table in without_responses[:3])
-        ellipsis = " …" if len(without_responses) > 3 else ""
-        add_note(
-            f"{format_count(len(without_responses), 'table')} without responses not read ({file_names}{ellipsis})", ""
-        )
-    return with_responses, without_responses
+    return with_responses, [table for table in tables if id(table) not in identities]
+
+
+def describe_unread_tables(tables: Sequence[SourceTable]) -> str:
+    """Describe tables from which neither responses nor prompts were read, for a note; an empty string if there are none."""
+    if not tables:
+        return ""
+    file_names = ", ".join(repr(table.file.name) for table in tables[:3])
+    ellipsis = " …" if len(tables) > 3 else ""
+    return f"{format_count(len(tables), 'table')} without responses not read ({file_names}{ellipsis})"
 
 
 def _is_in_response_folder(table: SourceTable, path: Path) -> bool:
@@ -376,8 +376,10 @@ def _remove_number(path: Path) -> Path:
     return path.with_name(_NUMBER.sub("", path.name) or "run") if path.name else path
 
 
-def add_prompts(roles: Roles, tables: Sequence[SourceTable], other_tables: Sequence[SourceTable]) -> Roles:
-    """Add the prompts from other tables to the rows of `tables`, and return the roles with the added column.
+def add_prompts(
+    roles: Roles, tables: Sequence[SourceTable], other_tables: Sequence[SourceTable]
+) -> tuple[Roles, list[SourceTable]]:
+    """Add the prompts from other tables to the rows of `tables`.
 
     An item gets the prompt from the folder of its response, or else from the first table that has one, or else None. If there are
     already prompts, if the items have no ids, or if no table has their prompts, nothing is changed, and `roles` is returned.
@@ -388,35 +390,40 @@ def add_prompts(roles: Roles, tables: Sequence[SourceTable], other_tables: Seque
     roles : roles of the columns of `tables`
     tables : tables with responses, whose rows are changed in place
     other_tables : tables without responses
+
+    Returns the roles with the added column, and the tables that have prompts.
     """
     item_column = roles.columns.get("item")
     if item_column is None or "prompt" in roles.columns:
-        return roles
+        return roles, []
 
     rows = [(table.file.parent, row) for table in tables for row in table.flat_rows]
-    column, prompts = _find_prompts(other_tables, item_column, ids={str(row.get(item_column)) for _, row in rows})
+    ids = {str(row.get(item_column)) for _, row in rows}
+    id_column, column, prompts = _find_prompts(other_tables, item_column, ids=ids)
     if not prompts:
-        return roles
+        return roles, []
+    prompt_tables = [table for table in other_tables if _collect_prompts([table], id_column, column)]
     if any(column in row for _, row in rows):  # for example, the column "text" of the responses
         column = f"{column} (prompt)"
     for folder, row in rows:
         prompt_by_folder = prompts.get(str(row.get(item_column)), {})
         first_prompt = next(iter(prompt_by_folder.values()), None)
         row[column] = prompt_by_folder.get(folder, first_prompt)
-    return roles.with_role("prompt", column)
+    return roles.with_role("prompt", column), prompt_tables
 
 
 def _find_prompts(
     tables: Sequence[SourceTable], item_column: str, *, ids: Set[str]
-) -> tuple[str, dict[str, dict[Path, Json]]]:
-    """Find the first column that has a prompt for one of the items, and return it with its prompts (`_collect_prompts`).
+) -> tuple[str, str, dict[str, dict[Path, Json]]]:
+    """Find the first column that has a prompt for one of the items.
 
-    The ids may be in a column of a different name, such as "id" for "item". In this case, each item must have a prompt. Returns
-    an empty name and no prompts if there is no such column.
+    The ids may be in a column of a different name, such as "id" for "item". In this case, each item must have a prompt.
 
     tables : tables without responses
     item_column : column with the ids of the items in the tables with responses
     ids : ids of the items
+
+    Returns the column of ids, the column of prompts, and the prompts (`_collect_prompts`); empty ones if there is no such column.
     """
     for table in tables:
         has_same_name = item_column in table.columns
@@ -425,8 +432,8 @@ def _find_prompts(
         for id_column, column in product(id_columns, prompt_columns):
             prompts = _collect_prompts(tables, id_column, column)
             if ids <= prompts.keys() or (has_same_name and not ids.isdisjoint(prompts)):
-                return column, prompts
-    return "", {}
+                return id_column, column, prompts
+    return "", "", {}
 
 
 def _collect_prompts(tables: Sequence[SourceTable], id_column: str, column: str) -> dict[str, dict[Path, Json]]:

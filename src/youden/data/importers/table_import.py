@@ -34,6 +34,7 @@ from youden.data.importers.related_tables import (
     SourceTable,
     add_location_columns,
     add_prompts,
+    describe_unread_tables,
     prepare_table,
     split_by_responses,
 )
@@ -245,7 +246,7 @@ def _read_unnamed_columns(
     path = paths[0]
     builder = PoolBuilder(path.stem, merges=True)
     all_tables = _read_source_tables(path, files, _drop_row_order(columns), builder)
-    tables, other_tables = split_by_responses(path, all_tables, columns, builder.add_note)
+    tables, other_tables = split_by_responses(path, all_tables, columns)
     location_columns = add_location_columns(tables)
     columns = _resolve_named_columns(path, columns, [*tables, *other_tables])
 
@@ -256,6 +257,10 @@ def _read_unnamed_columns(
         tables_by_layout.setdefault(table.find_layout(columns), []).append(table)
     for tables_of_layout in tables_by_layout.values():
         importer.add_tables(tables_of_layout)
+    prompt_tables = set(map(id, importer.prompt_tables))
+    unread_tables = describe_unread_tables([table for table in other_tables if id(table) not in prompt_tables])
+    if unread_tables:
+        builder.add_note(unread_tables)
     imported = builder.build()
     _check_files_share_items(path, imported.pool, tables, location_columns)
 
@@ -288,6 +293,8 @@ class _TableImporter:
         Gives ids to items that the tables identify only by prompts.
     builder : PoolBuilder
         Pool under construction.
+    prompt_tables : list of SourceTable
+        Those of `other_tables` from which prompts were read.
     descriptions : list of str
         Descriptions of the used columns for display, such as "'answer' for texts".
     unused : list of str
@@ -302,6 +309,7 @@ class _TableImporter:
     other_tables: Sequence[SourceTable]
     items: PromptItemIds
     builder: PoolBuilder
+    prompt_tables: list[SourceTable] = field(default_factory=list)
     descriptions: list[str] = field(default_factory=list)
     unused: list[str] = field(default_factory=list)
     question: str | None = None
@@ -352,7 +360,8 @@ class _TableImporter:
         """
         located_rows = list(chain.from_iterable(table.rows for table in tables))
         rows = [row for _, row in located_rows]
-        roles = add_prompts(self.find_roles(rows), tables, self.other_tables)
+        roles, prompt_tables = add_prompts(self.find_roles(rows), tables, self.other_tables)
+        self.prompt_tables += prompt_tables
         empty_columns = [name for name in rows[0] if all(row.get(name) is None for row in rows)]
         if roles.agent_columns and empty_columns:
             self.builder.add_note(f"columns without values: {', '.join(map(repr, empty_columns))}")
