@@ -13,10 +13,11 @@ from judged import ask, dense_plan, judge_config
 from scripted import Scripted, in_no_time
 from small_pools import make_pool
 from wire_server import Reply, WireServer, well_behaved
+from youden.errors import IncompleteRunError
 from youden.judging.call.budget import Budget
 from youden.judging.call.connection import Backend
 from youden.judging.call.failures import Attempts, CallError
-from youden.judging.call.learned_rate import MAX_REJECTIONS_IN_A_ROW, LearnedRateLimiter
+from youden.judging.call.learned_rate import MAX_BLOCKED_SECONDS, MAX_REJECTIONS_IN_A_ROW, LearnedRateLimiter
 from youden.judging.call.pace import ConcurrencyLimiter, RateLimiter
 from youden.judging.call.retries import MAX_THROTTLED_SECONDS, RetryPolicy
 from youden.judging.scheduler.calling import Caller
@@ -278,6 +279,34 @@ def test_rejections_in_a_row_pause_until_retry_after_and_an_answer_ends_the_back
         return waits
 
     assert in_no_time(measure()) == pytest.approx([5, 60, 4, 8, 1], abs=0.01)
+
+
+def test_a_server_that_answers_nothing_for_300_s_after_a_pause_blocks_the_judge() -> None:
+    async def measure() -> list[bool]:
+        limiter, is_blocked = LearnedRateLimiter(), []
+        for seconds in (0, MAX_BLOCKED_SECONDS - 1, 1):
+            await asyncio.sleep(seconds)
+            for _ in range(MAX_REJECTIONS_IN_A_ROW):
+                limiter.record_throttling(20)
+            is_blocked.append(limiter.is_blocked)
+        limiter.record_answer(0)
+        return [*is_blocked, limiter.is_blocked]
+
+    assert in_no_time(measure()) == [False, False, True, False]
+
+
+async def test_a_run_whose_requests_are_all_rejected_ends_and_is_resumed(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("youden.judging.call.learned_rate.MAX_BLOCKED_SECONDS", 0.0)
+    async with WireServer(lambda _n, _body: Reply(status=429, headers={"Retry-After": "0.01"})) as server:
+        with pytest.raises(
+            IncompleteRunError, match=r"answered no request for 300 s.*same command again.*\[rate-limit\]"
+        ):
+            await ask(PLAN, POOL, server.url, store)
+        assert server.n_requests >= MAX_REJECTIONS_IN_A_ROW
+        server.behave = well_behaved
+        assert (await ask(PLAN, POOL, server.url, store)).answered.all()
 
 
 async def test_a_wait_for_a_learned_rate_ends_when_the_run_is_stopped() -> None:

@@ -273,10 +273,10 @@ def to_judge_error(error: CallError, *, judge: str, address: str) -> JudgeError:
             "Check that the server runs and that `base_url` is correct, then run the same command again.",
             slug="judge-unreachable",
         )
-    return JudgeError(
-        f"{reply} No call of this run was answered. Check `model`, `decision` and `parameters` in the judge's config.",
-        slug="judge-rejects",
-    )
+    remedy = "Check `model`, `decision` and `parameters` in the judge's config."
+    if error.status == TOO_MANY_REQUESTS:
+        remedy = "Run the same command again when the rate limit of the account allows requests."
+    return JudgeError(f"{reply} No call of this run was answered. {remedy}", slug="judge-rejects")
 
 
 def _make_status_error(reply: str, status: int | None) -> JudgeError | None:

@@ -44,6 +44,9 @@ MAX_BACKOFF_SECONDS = 30.0
 MAX_PAUSE_SECONDS = 60.0
 """Longest pause if the server states Retry-After: rate limits are usually counted per minute."""
 
+MAX_BLOCKED_SECONDS = 300.0
+"""Time after the first pause in which the server must answer a request; otherwise it blocks the judge."""
+
 BURST_SECONDS = 0.02
 """The requests of this time may be sent at once."""
 
@@ -70,6 +73,7 @@ class LearnedRateLimiter:
         self._paused_until = 0.0
         self._backoff = MIN_PAUSE_SECONDS
         self._n_rejected_in_a_row = 0
+        self._first_pause = inf  # start of the first pause since the last answer
         self._window_start = self._last_reply = inf  # the first window begins after the first answer
         self._n_replies = self._n_rejected = 0  # in this window
         self._longest_answer = 0.0  # seconds from sending a request to its answer, in this window
@@ -82,6 +86,11 @@ class LearnedRateLimiter:
     def is_limited(self) -> bool:
         """Whether a request may have to wait."""
         return self.rate is not None or asyncio.get_running_loop().time() < self._paused_until
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether the server has answered no request for `MAX_BLOCKED_SECONDS` after it began to reject all requests."""
+        return asyncio.get_running_loop().time() - self._first_pause >= MAX_BLOCKED_SECONDS
 
     async def acquire(self) -> None:
         """Wait until a request may be sent; requests wait in the order of their arrival."""
@@ -104,6 +113,7 @@ class LearnedRateLimiter:
             self._begin_window(delay=seconds)
         self._longest_answer = max(self._longest_answer, seconds)
         self._n_rejected_in_a_row = 0
+        self._first_pause = inf
         self._backoff = MIN_PAUSE_SECONDS
         self._count_reply(is_rejected=False)
 
@@ -123,6 +133,7 @@ class LearnedRateLimiter:
             seconds = min(retry_after, MAX_PAUSE_SECONDS) if retry_after else self._backoff
             self._backoff = min(2 * self._backoff, MAX_BACKOFF_SECONDS)
             self._paused_until = now + seconds
+            self._first_pause = min(self._first_pause, now)
         self._count_reply(is_rejected=True)
 
     def _count_reply(self, *, is_rejected: bool) -> None:

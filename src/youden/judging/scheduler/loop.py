@@ -24,7 +24,13 @@ from youden.judging.config.judge_files import JudgeConfig
 from youden.judging.scheduler.calling import Caller
 from youden.judging.scheduler.outcomes import Outcomes
 from youden.judging.scheduler.queue import CallQueue, Dispatcher
-from youden.judging.scheduler.shutdown import StopReason, make_batches_pending_error, make_outage_error, wait_with_grace
+from youden.judging.scheduler.shutdown import (
+    StopReason,
+    make_batches_pending_error,
+    make_blocked_error,
+    make_outage_error,
+    wait_with_grace,
+)
 from youden.judging.store.answers import FLUSH_INTERVAL_SECONDS, MAX_PENDING_WRITES
 from youden.judging.store.plan_answers import Call
 from youden.judging.store.worker_group import HEARTBEAT_SECONDS, WorkerGroup
@@ -254,6 +260,10 @@ class RequestLoop:
         error : why the attempt failed
         """
         self._log_failure(call, error)
+        is_throttled = error.status == TOO_MANY_REQUESTS and error.kind == "transient"
+        if is_throttled and self._caller.learned_rate.is_blocked:
+            make_error = partial(make_blocked_error, error, judge=self._config.name, address=self._config.address)
+            self._stop.request_stop(make_error)
         is_stopped = self._stop.is_stopped
         if not is_stopped and self._set_aside_in_outage(call, error):
             return

@@ -23,6 +23,7 @@ import numpy as np
 from youden.errors import BudgetError, IncompleteRunError, TooManyMissingError, YoudenError
 from youden.judging.call.budget import Budget
 from youden.judging.call.failures import CallError
+from youden.judging.call.learned_rate import MAX_BLOCKED_SECONDS
 from youden.judging.store.plan_answers import format_missing_reasons
 from youden.text.sentences import format_count
 from youden.types import MISSING_REASONS, Plan, Verdicts
@@ -423,6 +424,21 @@ def make_outage_error(error: CallError, *, judge: str, address: str, outage: flo
         "a few "
         "texts break the server, set `max_outage: 0`, so that each failure counts for its own trial.",
         slug="outage",
+    )
+
+
+def make_blocked_error(error: CallError, *, judge: str, address: str) -> IncompleteRunError:
+    """Build the error for a server that rejects all requests because of a rate limit.
+
+    error : the last rejection
+    judge : name of the judge
+    address : address of its server
+    """
+    return IncompleteRunError(
+        f"The judge '{judge}' at {address} has answered no request for {MAX_BLOCKED_SECONDS:g} s, because it rejects all of them "
+        f"with HTTP 429: {error.reason} All answers are stored. Run the same command again when the rate limit of the account "
+        "allows requests.",
+        slug="rate-limit",
     )
 
 
