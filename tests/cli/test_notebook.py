@@ -176,6 +176,7 @@ def test_a_function_is_accepted_as_a_judge() -> None:
     assert len(youden.rank(result)) == 4
     with pytest.raises(TooManyMissingError, match=rf"None of the {len(plan)} trials was answered"):
         youden.judge(plan, judge=lambda a, b: None, max_missing=1.0)
+    assert (youden.judge(plan, judge=lambda a, b: 0.5).hard_answer == 1).all()
     texts = iter(range(len(plan)))
     with pytest.raises(
         TooManyMissingError, match=r"returned None for .* no answers were stored\. \[too-many-missing\]"

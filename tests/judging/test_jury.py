@@ -96,6 +96,7 @@ async def test_a_majority_of_three_outvotes_a_judge_that_always_answers_yes(tmp_
     np.testing.assert_array_equal(again.answer, yes)
     np.testing.assert_array_equal(always.answer, np.ones(N))
     np.testing.assert_array_equal(mean.answer, np.where(yes == 1, 1, 0.5))
+    np.testing.assert_array_equal(mean.hard_answer, np.ones(N))
     assert result.judge["vote"] == "majority"
     judges: Any = result.judge["judges"]
     assert [judge["model"] for judge in judges] == ["a", "b", "always"]

@@ -210,7 +210,9 @@ class Verdicts(ReadOnly):
     grade; NaN if missing.
     """
     hard_answer: Floats
-    """float (n_trials,), the answer as a decision, 0 or 1; NaN if missing."""
+    """float (n_trials,), the answer as a decision, 0 or 1; NaN if missing. For the mean of a jury and for a function, it is 1 if
+    the answer is at least 0.5, so two judges that disagree count as a yes. Rankings use `answer`.
+    """
     missing_reason: Codes
     """int8 (n_trials,), index into `MISSING_REASONS`; 0 for an answer."""
     judge: Mapping[str, Json]

@@ -142,7 +142,7 @@ ANSWERS = (
     TableColumn(
         "answer", "share", "answer in [0, 1], fractional if the judge is soft or graded; null if missing", null=True
     ),
-    TableColumn("hard_answer", "bit", "answer as 0 or 1", null=True),
+    TableColumn("hard_answer", "bit", "answer as 0 or 1; for the mean of a jury, 1 if it is at least 0.5", null=True),
     TableColumn(
         "missing_reason",
         "text",

@@ -65,7 +65,7 @@ def judge_by_function(function: SameSource, plan: Plan, progress: Progress | Non
     return Verdicts(
         plan=plan,
         answer=answer,
-        hard_answer=np.where(has_answer, np.round(answer), np.nan),
+        hard_answer=np.where(has_answer, answer >= 0.5, np.nan),
         missing_reason=np.where(has_answer, 0, MISSING_REASONS.index("unparsed")).astype(np.int8),
         judge={"name": _get_name(function), "backend": "function", "module": getattr(function, "__module__", None)},
     )
