@@ -646,6 +646,9 @@ def test_rows_named_like_a_summary_that_do_not_summarize_are_models(tmp_path: Pa
     assert read_scores(write(tmp_path, "t.csv", text)).model_ids == ("base", "last", "best", "min-1b")
 
 
+NUMBERS_REMEDY = "(--column score=A,B reads the columns A and B as scores)"
+
+
 @pytest.mark.parametrize("name", ["Schnitt", "Gesamtwertung", "Note finale", "平均点", "Ø"])
 @pytest.mark.parametrize(
     ("low", "high", "decimals"), [(20, 90, 1), (20, 90, 4), (0.3, 0.75, 2), (0.5, 0.8, 3)], ids=str
@@ -657,7 +660,7 @@ def test_a_column_that_averages_the_others_is_not_an_item(name: str, low: float,
     frame[name] = scores.mean(axis=1).round(decimals)
     table = read_scores(frame)
     assert table.item_ids == ("w", "x", "y", "z")
-    assert f"columns not used: {name}" in table.notes
+    assert f"columns not used: {name} {NUMBERS_REMEDY}" in table.notes
 
 
 def test_coarse_scores_that_equal_the_mean_of_others_by_chance_are_items() -> None:
@@ -703,7 +706,7 @@ def test_weights_speeds_and_lengths_are_neither_models_nor_items(name: str) -> N
         frame = pd.DataFrame({role: ["r", "s", "t"], name: [0.2, 0.5, 0.3], "a": [0.5, 0.4, 0.1], "b": [0.6, 0.6, 0.2]})
         table = read_scores(frame)
         assert name not in (*table.model_ids, *table.item_ids)
-        assert f"columns not used: {name}" in table.notes
+        assert f"columns not used: {name} {NUMBERS_REMEDY}" in table.notes
 
 
 @pytest.mark.parametrize("name", ["date", "version", "n", "seed", "run_id"])
@@ -713,7 +716,7 @@ def test_a_model_named_like_metadata_is_read_if_its_values_are_like_scores(name:
     for values in ([2, 1, 3], [2021.5, 2022.5, 2023.5], [1, 1, 1]):
         table = read_scores(fractions.assign(**{name: values}))
         assert table.model_ids == ("a", "b")
-        assert f"columns not used: {name}" in table.notes
+        assert f"columns not used: {name} {NUMBERS_REMEDY}" in table.notes
 
 
 @pytest.mark.parametrize(("name", "is_model"), [("date", True), ("version", True), ("seed", False), ("trial", False)])

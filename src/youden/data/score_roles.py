@@ -179,7 +179,10 @@ class ScoreColumns:
         used_columns = (*score_columns, *model_columns, *item_columns)
         not_used = [name for name in self.columns if name not in used_columns]
         if not_used:
-            self.notes.append(f"columns not used: {', '.join(not_used)}")
+            is_wide = not (model_columns and item_columns)
+            may_be_scores = is_wide and not set(not_used).isdisjoint(self.numeric)
+            remedy = " (--column score=A,B reads the columns A and B as scores)" if may_be_scores else ""
+            self.notes.append(f"columns not used: {', '.join(not_used)}{remedy}")
 
         if not model_columns or not item_columns:
             self.check_wide_scores(score_columns, has_models=bool(model_columns))
