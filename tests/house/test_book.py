@@ -112,7 +112,7 @@ def test_each_page_with_generated_tables_notes_in_the_repository_that_it_lacks_t
 
 def test_every_design_is_described_on_its_page_with_its_options() -> None:
     page = made_page("designs.md", "statistics")
-    rows = dict(re.findall(r"^\| `([\w-]+)` \| ([A-Z].*?) \|$", page, re.MULTILINE))
+    rows = dict(re.findall(r"^\| `([\w-]+)` \| (.+ \| Use it .+) \|$", page, re.MULTILINE))
     assert set(rows) == set(DESIGNS)
     assert {"`half_width`", "`pairs`"} <= set(re.findall(r"`\w+`", rows["fixed-width"]))
     assert "| 450 | pooled | 0%" in rows["cyclic"]
