@@ -107,7 +107,7 @@ def test_each_page_with_generated_tables_notes_in_the_repository_that_it_lacks_t
         n_notes = source.count("\n*Not shown here: ")
         assert n_notes == ("\n<!-- made: " in source), page
         if n_notes:
-            assert "Not shown here" not in made_page(page.name, page.parent.name)
+            assert "Not shown here" not in book.program("make_pages").remove_notes(source)
 
 
 def test_every_design_is_described_on_its_page_with_its_options() -> None:
