@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from making import api, commands, designs, keys, messages, schemas
+from making import api, commands, designs, keys, messages, providers, schemas
 
 DOCS = Path(__file__).parent
 ROOT = DOCS.parent
@@ -21,6 +21,7 @@ MADE: dict[str, Callable[[str], str]] = {
     "messages": messages.table,
     "api": api.table,
     "designs": designs.table,
+    "providers": providers.table,
     "facts": keys.facts,
     "columns": keys.columns,
     "schemas": schemas.page,
@@ -35,7 +36,12 @@ _CODE = re.compile(r"(^```.*?^```|`[^`\n]*`)", re.MULTILINE | re.DOTALL)
 
 def insert_tables(markdown: str) -> str:
     """Replace each comment `<!-- made: … -->` by its table, and remove the note that these tables are not shown."""
-    return _MARK.sub(lambda mark: MADE[mark[1]](mark[2]), _NOTE.sub("", markdown))
+    return _MARK.sub(lambda mark: MADE[mark[1]](mark[2]), remove_notes(markdown))
+
+
+def remove_notes(markdown: str) -> str:
+    """Remove the notes for readers of the repository that a table is not shown."""
+    return _NOTE.sub("", markdown)
 
 
 def convert_formulas(markdown: str) -> str:

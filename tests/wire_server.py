@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Literal, Protocol, Self, TypeVar
 
 from aiohttp import web
 
@@ -39,6 +39,12 @@ class Reply:
         default_factory=lambda: {"prompt_tokens": 100, "completion_tokens": 1}
     )
     logprobs: Any = None
+
+
+class Form(Protocol):
+    """Format of a reply: a function that returns its JSON."""
+
+    def __call__(self, reply: Reply, *, model: str) -> dict[str, Any]: ...
 
 
 def same_item(body: Mapping[str, Any]) -> str:
@@ -85,13 +91,19 @@ class Served:
 class WireServer(Served):
     """Server of chat completions with `url`, and `bodies` and `headers` of all requests so far.
 
-    `keep` is whether bodies and headers are kept; a long benchmark only counts.
+    `keep` is whether bodies and headers are kept; a long benchmark only counts. `forms` has the formats of replies, as `FORMS`.
     """
 
     def __init__(
-        self, behave: Callable[[int, Mapping[str, Any]], Reply] = well_behaved, *, keep: bool = True, port: int = 0
+        self,
+        behave: Callable[[int, Mapping[str, Any]], Reply] = well_behaved,
+        *,
+        keep: bool = True,
+        port: int = 0,
+        forms: Mapping[str, Form] | None = None,
     ) -> None:
         self.behave = behave
+        self._forms = FORMS if forms is None else forms
         self.port = port
         self.n_requests = 0
         self._keep = keep
@@ -101,7 +113,7 @@ class WireServer(Served):
         self.most_open = 0
 
     def routes(self) -> list[web.RouteDef]:
-        paths = ("/v1/chat/completions", *(f"/{{path:.*{end}}}" for end in FORMS))
+        paths = ("/v1/chat/completions", *(f"/{{path:.*{end}}}" for end in self._forms))
         return [*(web.post(path, self._answer) for path in paths), web.post("/token", self._token)]
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
@@ -148,7 +160,7 @@ class WireServer(Served):
                 return web.json_response({"id": "x", "model": "m", "choices": []})
             case "none":
                 pass
-        form = next((form for end, form in FORMS.items() if request.path.endswith(end)), completion)
+        form = next((form for end, form in self._forms.items() if request.path.endswith(end)), completion)
         return web.json_response(form(reply, model=reply.model or asked_for), headers=reply.headers)
 
 
@@ -205,7 +217,7 @@ def vertex_message(reply: Reply, *, model: str) -> dict[str, Any]:
     }
 
 
-FORMS = {"/messages": claude_message, "/converse": bedrock_message, ":generateContent": vertex_message}
+FORMS: dict[str, Form] = {"/messages": claude_message, "/converse": bedrock_message, ":generateContent": vertex_message}
 """Formats of replies by the end of the requested path; the default is a chat completion."""
 
 

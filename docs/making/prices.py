@@ -1,6 +1,6 @@
 """Write `configs/prices.json` from litellm's price table, in an environment with youden and litellm.
 
-The file contains the chat models, with both prices, that the providers of `judging/backend_records.py` serve today; one model per
+The file contains the chat models, with both prices, that the providers of `judging/providers/` serve today; one model per
 line, so that a diff shows one model.
 """
 

@@ -6,11 +6,12 @@ Other packages add objects by entry points. Built-in names take precedence, so t
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from functools import lru_cache
 from importlib import import_module
 from importlib.metadata import EntryPoints, distributions, entry_points
+from pkgutil import iter_modules
 from traceback import extract_tb, walk_tb
 from typing import Generic, TypeVar
 
@@ -54,6 +55,26 @@ def find_plugin(error: BaseException) -> str | None:
 
     candidates = (plugin_packages & packages_in_traceback) - {"youden"}
     return min(candidates, default=None)
+
+
+def find_modules(package: str, folders: Iterable[str]) -> dict[str, str]:
+    """Find the modules of a package, without importing them.
+
+    Parameters
+    ----------
+    package : str
+        Name of the package, its `__name__`.
+    folders : iterable of str
+        Folders of the package, its `__path__`.
+
+    Returns
+    -------
+    dict of str to str
+        Path of each module by the name of what it contains: "fixed-width" for the module `fixed_width`. Subpackages are left
+        out.
+    """
+    modules = [module.name for module in iter_modules(folders) if not module.ispkg]
+    return {module.replace("_", "-"): f"{package}.{module}" for module in modules}
 
 
 def _list_entry_points(group: str) -> EntryPoints:

@@ -35,7 +35,7 @@ def checkout(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_a_toy_design_and_judge_need_one_file_and_one_row_and_can_be_removed(checkout: Path) -> None:
+def test_a_toy_design_needs_one_file_and_a_toy_judge_one_row_and_both_can_be_removed(checkout: Path) -> None:
     setup, *toys = BLOCKS
     assert setup.startswith("python3 -m venv --upgrade-deps .venv && .venv/bin/pip install")
     out = ""

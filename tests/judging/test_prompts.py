@@ -80,7 +80,7 @@ def test_digests_of_shipped_prompts_are_pinned_because_request_hashes_include_th
     assert digests == DIGESTS, (
         "The text of a shipped prompt changed. It is part of the hash of every request, so stored answers and recorded "
         "cassettes no longer match. If the change is intended, compare J before and after with the same trials, record "
-        "cassettes again, run docs/make_providers.py, state the change in CHANGELOG.md, and update DIGESTS."
+        "cassettes again, state the change in CHANGELOG.md, and update DIGESTS."
     )
 
 

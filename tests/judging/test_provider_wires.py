@@ -19,7 +19,7 @@ from narrowing import not_none
 from small_pools import make_pool
 from twists import ODD, Twist, text_of
 from twists import Path as Place
-from wire_server import FORMS, Reply, WireServer, well_behaved
+from wire_server import FORMS, Form, Reply, WireServer, well_behaved
 from youden.data.pools.pool_reader import write_pool
 from youden.errors import ConfigError, IncompleteRunError, YoudenError
 from youden.judging.backend_records import JUDGES, PROVIDERS, get_backend_record, infer_judge_keys
@@ -40,6 +40,8 @@ HOSTED = [judge for judge in list_judges() if judge.backend in PROVIDERS]
 ONE_A_CLASS = list({PROVIDERS[judge.backend].class_path: judge for judge in HOSTED}.values())
 OWN_FORMAT = [judge for judge in ONE_A_CLASS if WireJudge in JUDGES.load(judge.backend).__bases__]
 """Providers whose replies youden parses itself; the fuzzed `BACKENDS` only use the OpenAI chat format."""
+REPLIES: dict[str, Form] = {**FORMS}
+"""Formats of replies by the end of the requested path. Add the format of a new provider here; `claude_message` is an example."""
 
 
 def with_address(judge: JudgeConfig, url: str) -> JudgeConfig:
@@ -49,7 +51,7 @@ def with_address(judge: JudgeConfig, url: str) -> JudgeConfig:
 async def answer_with_reply(judge: JudgeConfig, reply: Reply) -> tuple[Completion | CallError, WireServer, Request]:
     """Return the result of one question to a judge of a shipped file at another address."""
     request = judge.questions().request_for_texts("one", "two")
-    async with WireServer(lambda *_: reply) as server:
+    async with WireServer(lambda *_: reply, forms=REPLIES) as server:
         backend = connect(with_address(judge, server.url), {judge.key_variable or "": KEY})
         try:
             return await backend.open().answer(request), server, request
@@ -91,11 +93,10 @@ async def test_provider_answers_and_usage_are_read_and_the_key_is_only_in_the_he
     (body,), (headers,) = server.bodies, server.headers
     assert KEY in (headers.get("x-api-key"), headers.get("Authorization", "").removeprefix("Bearer "))
     assert KEY not in str(body)
-    assert body["model"] == judge.model
-    limit = judge.answer_limit
-    assert limit in (body.get("max_tokens"), body.get("max_completion_tokens"))
-    texts = [body.get("system", ""), *(message["content"] for message in body["messages"])]
-    assert [message.content for message in request.messages] == [text for text in texts if text]
+    values = [value for _, value in fields(body)]
+    assert {judge.model, judge.answer_limit} <= {value for value in values if isinstance(value, str | int)}
+    texts = [message.content for message in request.messages]
+    assert sorted(value for value in values if value in texts) == sorted(texts)
 
 
 @pytest.mark.parametrize("judge", ONE_A_CLASS, ids=lambda judge: judge.name)
@@ -125,27 +126,27 @@ async def test_errors_and_invalid_replies_are_classified(judge: JudgeConfig) -> 
         assert (got.kind, got.status) == ("transient", None)
 
 
-def places(content: object, path: Place = ()) -> Iterator[Place]:
-    """Return the paths of all fields of a reply."""
+def fields(content: object, path: Place = ()) -> Iterator[tuple[Place, Any]]:
+    """Return the paths and values of all fields of a body of a request or reply."""
     inner: Iterable[tuple[Any, Any]] = ()
     if isinstance(content, dict):
         inner = content.items()
     if isinstance(content, list):
         inner = enumerate(content)
     for name, value in inner:
-        yield (*path, name)
-        yield from places(value, (*path, name))
+        yield (*path, name), value
+        yield from fields(value, (*path, name))
 
 
 @pytest.mark.parametrize("judge", OWN_FORMAT, ids=lambda judge: judge.name)
 def test_a_malformed_reply_of_any_wire_format_is_an_answer_or_a_failed_call(judge: JudgeConfig) -> None:
     reader: WireJudge = JUDGES.load(judge.backend)(Connection("tested", "http://127.0.0.1:9/v1", 1.0))
-    form = next((form for end, form in FORMS.items() if f"/v1/{reader.path}".endswith(end)), None)
-    assert form is not None, f"Give `FORMS` of tests/wire_server.py a reply of {reader.path}."
+    form = next((form for end, form in REPLIES.items() if f"/v1/{reader.path}".endswith(end)), None)
+    assert form is not None, f"Add an example reply of {reader.path} to `REPLIES`."
     well = form(Reply("YES"), model="m")
     assert reader.decode(json.dumps(well).encode(), seconds=1.0).text == "YES"
-    twists = [Twist("no field", place) for place in places(well)]
-    twists += [Twist(kind, place, odd) for place in places(well) for odd in ODD for kind in ("field", "twice")]
+    twists = [Twist("no field", place) for place, _ in fields(well)]
+    twists += [Twist(kind, place, odd) for place, _ in fields(well) for odd in ODD for kind in ("field", "twice")]
     for body, odd in [(text_of(well, twist), twist.value) for twist in twists] + [
         (json.dumps(odd), odd) for odd in ODD
     ]:

@@ -14,13 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from narrowing import untyped
-from youden.judging.backends.anthropic import from_anthropic
 from youden.judging.call.connection import parse_reply
 from youden.judging.call.failures import CallError
 from youden.judging.call.reply import MAX_USAGE_FACTOR, check_usage_for, parse_completion, validate_completion
 from youden.judging.call.reply_errors import find_reply_error
 from youden.judging.call.reply_fields import MAX_NAME_CHARACTERS, MAX_TOKEN_BYTES, MAX_TOKEN_COUNT
 from youden.judging.offline.lines import iter_results
+from youden.judging.providers.anthropic import AnthropicJudge
 from youden.types import Completion, Message, Request
 
 ODDS = {"content": [{"token": " "}, {"token": "YES", "top_logprobs": [{"token": "YES", "logprob": -0.1}]}]}
@@ -472,7 +472,7 @@ def test_cached_tokens_of_a_claude_prompt_are_billed() -> None:
     cached = {"input_tokens": 5, "cache_creation_input_tokens": 20, "cache_read_input_tokens": 175}
     message = {"content": [{"type": "text", "text": "YES"}], "stop_reason": "end_turn"}
     for usage, tokens_in in ((cached, 200), ({"input_tokens": 5, "cache_read_input_tokens": None}, 5)):
-        output = from_anthropic(message | {"usage": usage | {"output_tokens": 1}})
+        output = AnthropicJudge.convert_reply(message | {"usage": usage | {"output_tokens": 1}})
         assert parse_completion(output, seconds=0).tokens_in == tokens_in
 
 

@@ -15,13 +15,16 @@ from small_pools import make_pool
 from youden import make_plan
 from youden.errors import PlanError
 from youden.protocol.coverage import compute_coverage
-from youden.protocol.designs.cell_designs import Column, Hybrid, NLogN, Row
+from youden.protocol.designs.column import Column
 from youden.protocol.designs.cyclic import Cyclic
-from youden.protocol.designs.repair import PairRule, count_comparisons, draw_comparisons, find_graph_components
+from youden.protocol.designs.hybrid import Hybrid
+from youden.protocol.designs.nlogn import Nlogn
+from youden.protocol.designs.parts.repair import PairRule, count_comparisons, draw_comparisons, find_graph_components
+from youden.protocol.designs.row import Row
 from youden.types import PAIRED, Plan
 from youden.types.trials import POOLED
 
-CELL_DESIGNS = [Row, Column, Hybrid, NLogN]
+CELL_DESIGNS = [Row, Column, Hybrid, Nlogn]
 FULL = np.ones((30, 200), dtype=bool)
 
 

@@ -19,7 +19,7 @@ from youden.errors import PlanError
 from youden.protocol.blocks import get_extensions, has_blocks_in_first_plan
 from youden.protocol.designs import DESIGNS
 from youden.protocol.designs.cyclic import number_blocks
-from youden.protocol.designs.repair import PairRule
+from youden.protocol.designs.parts.repair import PairRule
 from youden.protocol.independent import draw_matched_trials, with_added_trials
 from youden.protocol.pooled_trials import (
     count_added_calls,

@@ -16,7 +16,7 @@ import numpy as np
 from youden.errors import PlanError
 from youden.protocol.designs import DESIGNS, check_options
 from youden.protocol.designs.cyclic import check_shared_items
-from youden.protocol.designs.repair import StarvedError, draw_comparisons
+from youden.protocol.designs.parts.repair import StarvedError, draw_comparisons
 from youden.protocol.independent import (
     MAX_CALLS_WITH_PROBES,
     IndependentRequest,

@@ -17,8 +17,8 @@ import numpy as np
 from scipy.special import ndtri
 
 from youden.errors import PlanError
-from youden.protocol.designs.cell_designs import NLogN
-from youden.protocol.designs.repair import StarvedError
+from youden.protocol.designs.nlogn import Nlogn
+from youden.protocol.designs.parts.repair import StarvedError
 from youden.run_keys import SplitRule
 from youden.stats.baselines import BASELINES, Baseline
 from youden.streams import standalone_stream, stream
@@ -222,7 +222,7 @@ def _choose_cells(recorded: RecordedAnswers, training_cells: Bools, *, c: float,
     Returns a bool array of the same shape. Raises StarvedError if an agent or item has too few cells; the message contains the id
     of this agent or item.
     """
-    design = NLogN(c=c)
+    design = Nlogn(c=c)
     try:
         return design.choose(training_cells, stream("trials", seed))
     except StarvedError as error:

@@ -15,8 +15,8 @@ import numpy as np
 from youden.errors import PlanError
 from youden.protocol.coverage import compute_coverage
 from youden.protocol.designs import DESIGNS, check_options
-from youden.protocol.designs.cell_designs import CellDesign
-from youden.protocol.designs.repair import count_comparisons
+from youden.protocol.designs.parts.cell_design import CellDesign
+from youden.protocol.designs.parts.repair import count_comparisons
 from youden.protocol.plan import make_plan
 from youden.run_keys import SplitRule
 from youden.stats.additive.clipped_linear import ClippedLinear

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
+from typing import Any
 
 import orjson
 
 from youden.judging.call.connection import Connection, make_request_body, parse_reply
 from youden.judging.call.failures import CallError, to_rejection_if_quoted
-from youden.judging.call.http_client import HttpClient
-from youden.judging.call.reply import parse_completion
 from youden.types import Completion, Request
 
 
 class WireJudge:
     """Sends one chat completion per request. The caller limits the time of a call.
 
-    A provider with its own format overrides `path`, `headers`, `encode` and `decode`.
+    A provider with its own format overrides `path`, `headers`, `convert_request` and `convert_reply`.
 
     Parameters
     ----------
@@ -32,6 +32,10 @@ class WireJudge:
     path = "chat/completions"
 
     def __init__(self, connection: Connection) -> None:
+        from youden.judging.call.http_client import (
+            HttpClient,  # slow, and not needed to read the record of a provider
+        )
+
         self.name = connection.name
         self._http = HttpClient(connection.address, self.headers(connection))
 
@@ -58,11 +62,23 @@ class WireJudge:
 
     def encode(self, request: Request) -> bytes:
         """Return the body of the HTTP request, as JSON."""
-        return orjson.dumps(make_request_body(request))
+        return orjson.dumps(self.convert_request(make_request_body(request)))
 
     def decode(self, body: bytes, *, seconds: float) -> Completion:
         """Return the completion in a reply's body; `seconds` is the duration of the call. Raises: CallError."""
-        return parse_completion(parse_reply(body), seconds=seconds)
+        from youden.judging.call.reply import parse_completion
+
+        return parse_completion(self.convert_reply(parse_reply(body)), seconds=seconds)
+
+    @staticmethod
+    def convert_request(body: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Convert the body of an OpenAI chat request to the format of the provider."""
+        return body
+
+    @staticmethod
+    def convert_reply(reply: object) -> object:
+        """Convert a reply, which may be any JSON value, to an OpenAI chat completion. An invalid reply may stay as it is."""
+        return reply
 
     async def aclose(self) -> None:
         """Close the connections."""

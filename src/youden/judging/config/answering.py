@@ -13,7 +13,8 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator
 
-from youden.judging.backend_records import BackendRecord, get_backend_record
+from youden.judging.backend_records import get_backend_record
+from youden.judging.backends.record import BackendRecord
 from youden.judging.call.connection import to_public_address
 from youden.judging.call.pace import DEFAULT_START_CONCURRENCY
 from youden.judging.question.parsing import MAX_TOKENS, PARSERS, Decision, Truncation, make_decision_parameters

@@ -19,7 +19,6 @@ from typing import Any
 import aiohttp
 import orjson
 
-from youden.judging.backends.anthropic import AnthropicJudge, from_anthropic, to_anthropic
 from youden.judging.backends.wire import WireJudge
 from youden.judging.call.connection import Connection
 from youden.judging.call.failures import CallError
@@ -29,6 +28,7 @@ from youden.judging.call.retries import RetryPolicy
 from youden.judging.call.secrets import mask_secrets
 from youden.judging.offline.batch_providers import BatchState, LineError
 from youden.judging.offline.lines import ENDPOINT
+from youden.judging.providers.anthropic import AnthropicJudge
 from youden.text.json_text import parse_json
 
 MAX_LIST_LAG_SECONDS = 15.0
@@ -374,7 +374,9 @@ class AnthropicBatches(_HttpBatches):
     async def upload(self, text: bytes) -> str:
         """Keep a file of requests in this process and return its id; nothing is sent yet."""
         lines = [orjson.loads(line) for line in text.splitlines()]
-        requests = [{"custom_id": line["custom_id"], "params": to_anthropic(line["body"])} for line in lines]
+        requests = [
+            {"custom_id": line["custom_id"], "params": AnthropicJudge.convert_request(line["body"])} for line in lines
+        ]
         file = f"{requests[0]['custom_id']}:{len(requests)}:{time.time():.0f}"
         self._requests[file] = requests
         return file
@@ -484,7 +486,7 @@ def _to_openai_line(line: bytes) -> bytes:
     custom_id = parsed_line.get("custom_id")
 
     if result_type == "succeeded":
-        response = {"status_code": 200, "body": from_anthropic(result.get("message"))}
+        response = {"status_code": 200, "body": AnthropicJudge.convert_reply(result.get("message"))}
         return orjson.dumps({"custom_id": custom_id, "response": response, "error": None})
 
     error = _to_openai_error(result_type, object_or_empty(result.get("error")))

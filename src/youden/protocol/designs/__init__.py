@@ -1,6 +1,7 @@
 """Designs: rules that draw the paired comparisons of a plan, registered by name.
 
-Each design is one file; another package can register more under the entry-point group `youden.designs`.
+Each file of this folder is one design, and `parts` has what they share. Another package can register more designs under the
+entry-point group `youden.designs`.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from difflib import get_close_matches
 from typing import Protocol
 
 from youden.errors import PlanError
-from youden.registry import Registry
+from youden.registry import Registry, find_modules
 from youden.types import Design
 from youden.types.planning import IndependentRule
 from youden.types.pool import Json
@@ -53,17 +54,9 @@ class MakeDesign(Protocol):
 DESIGNS: Registry[MakeDesign] = Registry(
     "youden.designs",
     "design",
-    {
-        "dense": "youden.protocol.designs.cyclic:Dense",
-        "cyclic": "youden.protocol.designs.cyclic:Cyclic",
-        "adaptive": "youden.protocol.designs.adaptive:Adaptive",
-        "fixed-width": "youden.protocol.designs.fixed_width:FixedWidth",
-        "row": "youden.protocol.designs.cell_designs:Row",
-        "column": "youden.protocol.designs.cell_designs:Column",
-        "hybrid": "youden.protocol.designs.cell_designs:Hybrid",
-        "nlogn": "youden.protocol.designs.cell_designs:NLogN",
-    },
+    {name: f"{module}:{name.title().replace('-', '')}" for name, module in find_modules(__name__, __path__).items()},
 )
+"""Designs by name. The file `fixed_width.py` has the design "fixed-width", which is the class `FixedWidth`."""
 
 
 def check_options(name: str, options: Mapping[str, Json]) -> None:

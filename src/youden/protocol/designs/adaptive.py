@@ -13,10 +13,10 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from youden.errors import PlanError
-from youden.protocol.designs.block_sequence import BlockSequence
 from youden.protocol.designs.cyclic import MIN_BLOCKS, Cyclic, TrialDesign, check_shared_items, number_blocks
 from youden.protocol.designs.fixed_width import FixedWidth
-from youden.protocol.designs.repair import check_count, check_fraction, check_positive
+from youden.protocol.designs.parts.block_sequence import BlockSequence
+from youden.protocol.designs.parts.repair import check_count, check_fraction, check_positive
 from youden.types import PAIRED, DesignResult, Plan, Rounds, Trials
 from youden.types.pool import Bools, Floats, Ids, Positions
 
@@ -103,6 +103,8 @@ _MAX_ROUNDS_TO_REGRET = 40
 @dataclass(frozen=True, kw_only=True)
 class Adaptive(TrialDesign):
     """A search for the best agents: a pilot of cyclic blocks, then rounds on fewer and fewer contenders.
+
+    Use it to select the best agent, or the best few. The key `top` selects it, with or without `max_regret`.
 
     Attributes
     ----------

@@ -1,8 +1,6 @@
-"""Designs over trials: cyclic, which compares agents in blocks, and dense, which compares all ordered pairs.
+"""Compare agents in cyclic blocks. A block takes one item and one shift, and each agent appears once first and once second in it.
 
-A block takes one item and one shift, and each agent appears once first and once second in it. The dense design compares
-every ordered pair on every item. It is the reference for all others. It cannot be made smaller: if it exceeds the
-budget, it raises an error.
+This module also has the base class of all designs, `TrialDesign`, and functions for blocks.
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from youden.errors import PlanError
-from youden.protocol.designs.repair import PairRule, check_pairs, count_comparisons, draw_comparisons
+from youden.protocol.designs.parts.repair import PairRule, check_pairs
 from youden.types import DesignResult, Trials
 from youden.types.planning import IndependentRule
 from youden.types.pool import Bools, Ids, Positions
@@ -50,6 +48,8 @@ class TrialDesign:
 @dataclass(frozen=True)
 class Cyclic(TrialDesign):
     """Blocks of one item and one cyclic shift of the agents.
+
+    Use it by default.
 
     Attributes
     ----------
@@ -346,54 +346,3 @@ def _repeat_block_numbers(sizes: Sequence[int], *, start: int = 0) -> Ids:
     """
     numbers = np.arange(start, start + len(sizes), dtype=np.int32)
     return np.repeat(numbers, sizes)
-
-
-@dataclass(frozen=True)
-class Dense(TrialDesign):
-    """All ordered pairs of the agents that are eligible on an item.
-
-    Attributes
-    ----------
-    n_paired : int or None
-        Maximum number of paired calls; None for no limit.
-    pairs : {"ordered", "unordered"}, default "ordered"
-        `unordered` compares each pair once, in an order drawn at random.
-    """
-
-    name: ClassVar[str] = "dense"
-    default_holdout: ClassVar[float] = 0.2
-    plans_holdout: ClassVar[bool] = True
-    default_independent: ClassVar[IndependentRule] = "matched"
-    options: ClassVar[tuple[str, ...]] = ("pairs",)
-
-    def draw(self, eligible: Bools, rng: np.random.Generator) -> DesignResult:
-        """Draw all pairs, sorted by item, then by first agent, then by second agent.
-
-        With `pairs` "ordered", each pair of agents is compared in both orders; with "unordered", once, in random order.
-
-        Parameters
-        ----------
-        eligible : bool array (n_agents, n_items)
-            Cells (agent, item) that may be compared.
-        rng : numpy.random.Generator
-            Source of all random numbers.
-
-        Returns
-        -------
-        DesignResult
-            Paired `trials` without blocks, none if no item has two eligible agents; no notes.
-
-        Raises
-        ------
-        PlanError
-            [budget-dense]: if the number of pairs exceeds the budget, `n_paired`.
-        """
-        n_pairs = count_comparisons(eligible, eligible, n_partners=None, pairs=self.pairs)
-        if self.n_paired is not None and n_pairs > self.n_paired:
-            raise PlanError(
-                f"The dense design exceeds the budget of {self.n_paired:,} paired calls: got {n_pairs:,}. Set more calls, or set "
-                "design: cyclic, which adapts to the budget.",
-                slug="budget-dense",
-            )
-        trials = draw_comparisons(eligible, eligible, n_partners=None, pairs=self.pairs, rng=rng)
-        return DesignResult(trials)

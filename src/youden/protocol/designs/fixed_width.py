@@ -15,7 +15,7 @@ import numpy as np
 
 from youden.errors import PlanError
 from youden.protocol.designs.cyclic import MIN_BLOCKS, TrialDesign, check_shared_items, iter_blocks, number_blocks
-from youden.protocol.designs.repair import check_positive
+from youden.protocol.designs.parts.repair import check_positive
 from youden.types import DesignResult, Plan, Rounds, Trials
 from youden.types.pool import Bools
 
@@ -35,7 +35,7 @@ PILOT_BLOCKS_PER_PRECISION = 0.05
 class FixedWidth(TrialDesign):
     """Cyclic blocks in rounds, until confidence intervals are narrow enough.
 
-    The first round has about .05/half_width² blocks. Later rounds have as many as the answers so far require.
+    Use it if the precision is given. The key `half_width` selects it.
 
     Attributes
     ----------
@@ -51,6 +51,10 @@ class FixedWidth(TrialDesign):
     ------
     PlanError
         [design-option]: if an option is invalid.
+
+    Notes
+    -----
+    The first round has about .05/half_width² blocks. Later rounds have as many as the answers so far require.
     """
 
     half_width: float = 0.05

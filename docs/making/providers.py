@@ -1,33 +1,24 @@
-"""Write the generated part of docs/providers.md: the providers, and what `youden plan --json` prints for each judge.
-
-    python docs/make_providers.py
+"""Tabulate the providers, the cost of a ranking by each shipped judge as `youden plan` estimates it, and the commands of each.
 
 The pool has 30 agents and 200 items; all responses have the same number of words with five characters. The plan is `calls: 2%`,
-seed 0. Tokens are estimated as characters / 4, even if a tokenizer is installed. tests/house/test_providers.py compares the page
-with the output of this script, and the prices with litellm's table if litellm is installed.
+seed 0. Tokens are estimated as characters / 4, even if a tokenizer is installed.
 """
 
 from __future__ import annotations
 
 import csv
-import io
-import json
 import math
-import os
 import tempfile
-from contextlib import chdir, redirect_stderr, redirect_stdout
 from pathlib import Path
-from typing import Any
+from unittest.mock import patch
 
-from youden import cli
+from youden import make_plan, read_pool
 from youden.cli.output import format_minutes
 from youden.extras import format_install
 from youden.judging.backend_records import PROVIDERS, get_backend_record
 from youden.judging.config.judge_files import JudgeConfig, load_judge_config
 from youden.resources import find_resource_folders
-
-PAGE = Path(__file__).with_name("providers.md")
-BEGIN, END = "<!-- made by docs/make_providers.py: begin -->", "<!-- end -->"
+from youden.types import Plan
 
 N_AGENTS, N_ITEMS, PERCENT, WORDS = 30, 200, 2, (100, 300)
 HOSTS = {
@@ -72,19 +63,9 @@ def list_key_variables(judge: JudgeConfig) -> tuple[str, ...]:
     )
 
 
-def main() -> None:
-    """Update the page."""
-    PAGE.write_text(update_page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
-
-
-def update_page(page: str) -> str:
-    """Return the page with a new generated part between its markers."""
-    before, _, generated = page.partition(BEGIN)
-    after = generated.partition(END)[2]
-    with tempfile.TemporaryDirectory() as scratch, chdir(scratch):
-        os.environ["TIKTOKEN_CACHE_DIR"] = scratch
-        generated = f"{format_providers()}\n\n{format_judges()}"
-    return f"{before}{BEGIN}\n{generated}{END}{after}"
+def table(_: str = "") -> str:
+    """Return the list of providers, the table of judges, and the commands of each judge."""
+    return f"{format_providers()}\n\n{format_judges()}"
 
 
 def format_providers() -> str:
@@ -99,22 +80,21 @@ def format_providers() -> str:
 
 
 def format_judges() -> str:
-    """Return the table of judges and the commands of each, as Markdown; write pools and plans to the current directory."""
-    for n_words in WORDS:
-        write_pool(Path(f"words-{n_words}.csv"), n_words)
-        Path(f"words-{n_words}.yaml").write_text(f"pool: words-{n_words}.csv\ncalls: {PERCENT}%\n", encoding="utf-8")
+    """Return the table of judges and the commands of each, as Markdown."""
+    plans = [make_plan_of_words(n_words) for n_words in WORDS]
     lines = [
         f"| judge | `--judge` | calls | tokens in | USD | USD at {WORDS[1]} words | time | assumptions for the time |",
         "| --- | --- | --: | --: | --: | --: | --- | --- |",
     ]
     commands = []
     for name, title in list_titles().items():
-        short, long = (plan(f"words-{n_words}.yaml", "--judge", name)["cost"] for n_words in WORDS)
+        with tempfile.TemporaryDirectory() as empty, patch.dict("os.environ", TIKTOKEN_CACHE_DIR=empty):
+            short, long = (plan.cost(judge=name) for plan in plans)
         lines.append(
-            f"| {title} | `{name}` | {short['calls']:,} | {short['tokens_in'] / 1e6:.1f} M "
-            f"| {short['usd']:.2f} | {long['usd']:.2f} | {format_minutes(short['minutes'])} | {short['pace']} |"
+            f"| {title} | `{name}` | {short.calls:,} | {short.tokens_in / 1e6:.1f} M "
+            f"| {short.usd:.2f} | {long.usd:.2f} | {format_minutes(short.minutes)} | {short.pace} |"
         )
-        commands.append(f"### {title}\n\n```sh\n{format_commands(name, usd=short['usd'])}```\n")
+        commands.append(f"### {title}\n\n```sh\n{format_commands(name, usd=short.usd or 0.0)}```\n")
     return "\n".join([*lines, "", *commands])
 
 
@@ -136,12 +116,12 @@ def format_commands(name: str, *, usd: float) -> str:
     )
 
 
-def plan(*arguments: str) -> dict[str, Any]:
-    """Return what `youden plan … --json` prints."""
-    with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()):
-        cli.youden.main(["plan", *arguments, "--json"], standalone_mode=False)
-    result: dict[str, Any] = json.loads(out.getvalue())
-    return result
+def make_plan_of_words(n_words: int) -> Plan:
+    """Plan the comparisons of the pool that `write_pool` writes."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "pool.csv"
+        write_pool(path, n_words)
+        return make_plan(read_pool(path), calls=f"{PERCENT}%")
 
 
 def write_pool(path: Path, n_words: int) -> None:
@@ -154,7 +134,3 @@ def write_pool(path: Path, n_words: int) -> None:
                 # the first word makes each text unique: trials of equal texts would share a request, which is paid for once
                 first_word = f"{agent * N_ITEMS + item:05d}"
                 writer.writerow([f"agent-{agent}", f"item-{item}", " ".join([first_word, *["words"] * (n_words - 1)])])
-
-
-if __name__ == "__main__":
-    main()

@@ -1,4 +1,4 @@
-"""Designs over cells, from the paper: row, column, hybrid and n log n. A cell is one agent on one item.
+"""Base classes of the designs over cells, from the paper: row, column, hybrid and n log n. A cell is one agent on one item.
 
 The designs differ in the order in which they choose cells. Each cell has a threshold, the smallest sampling fraction at
 which the design chooses it, so the cells of larger fractions contain those of smaller ones. The largest fraction that
@@ -9,20 +9,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from math import log
 from typing import ClassVar
 
 import numpy as np
 
 from youden.errors import PlanError
 from youden.protocol.designs.cyclic import TrialDesign, check_shared_items
-from youden.protocol.designs.repair import (
+from youden.protocol.designs.parts.repair import (
     check_connected,
     check_count,
     check_degrees,
     check_flag,
-    check_fraction,
-    check_positive,
     count_comparisons,
     draw_comparisons,
     repair,
@@ -306,7 +303,7 @@ class CellDesign(TrialDesign, ABC):
         return count_comparisons(chosen, eligible, n_partners=n_partners, pairs=self.pairs)
 
 
-class _LineDesign(CellDesign):
+class LineDesign(CellDesign):
     """Base class of the designs that choose a fraction of the cells of each agent (axis 1) or of each item (axis 0)."""
 
     axis: ClassVar[int]
@@ -346,215 +343,3 @@ class _LineDesign(CellDesign):
         other_remedy = f"Set a larger {option}, a smaller d_core, or repair: true."
         lines_are_agents = self.axis == 1
         return (line_remedy, other_remedy) if lines_are_agents else (other_remedy, line_remedy)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Row(_LineDesign):
-    """Choose a fraction of the items of each agent.
-
-    Attributes
-    ----------
-    alpha : float in (0, 1], optional
-        Fraction of the eligible items of each agent. Default: the largest one that fits the budget; 1/3 without a budget.
-
-    Notes
-    -----
-    Agent i gets ⌈alpha · n_i⌉ of its n_i eligible items at random. Under a budget, alpha · n_i is rounded up or down at
-    random, so that the budget is spent.
-
-    References
-    ----------
-    The paper's row sampling, alpha ∈ {.15, .30, .45}.
-    """
-
-    alpha: float | None = None
-    name: ClassVar[str] = "row"
-    own_options: ClassVar[tuple[str, ...]] = ("alpha",)
-    axis: ClassVar[int] = 1
-    options: ClassVar[tuple[str, ...]] = (*own_options, *SHARED_OPTIONS)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_fraction("alpha", self.alpha)
-
-    def get_fraction(self, eligible: Bools) -> float | None:
-        """Return the fraction of items of each agent that the options set; None if they set none."""
-        return self.alpha
-
-
-@dataclass(frozen=True, kw_only=True)
-class Column(_LineDesign):
-    """Choose a fraction of the agents on each item.
-
-    Attributes
-    ----------
-    beta : float in (0, 1], optional
-        Fraction of the eligible agents on each item. Default: the largest one that fits the budget; 1/3 without a budget.
-
-    Notes
-    -----
-    Item j gets ⌈beta · m_j⌉ of its m_j eligible agents at random. Under a budget, beta · m_j is rounded up or down at
-    random, so that the budget is spent.
-
-    References
-    ----------
-    The paper's column sampling, beta ∈ {.15, .30, .45}.
-    """
-
-    beta: float | None = None
-    name: ClassVar[str] = "column"
-    own_options: ClassVar[tuple[str, ...]] = ("beta",)
-    axis: ClassVar[int] = 0
-    options: ClassVar[tuple[str, ...]] = (*own_options, *SHARED_OPTIONS)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_fraction("beta", self.beta)
-
-    def get_fraction(self, eligible: Bools) -> float | None:
-        """Return the fraction of agents on each item that the options set; None if they set none."""
-        return self.beta
-
-
-@dataclass(frozen=True, kw_only=True)
-class Hybrid(CellDesign):
-    """Choose each cell independently with the probability alpha · beta.
-
-    Attributes
-    ----------
-    alpha, beta : float in (0, 1], optional
-        Factors of the probability. Default: the largest probability that fits the budget; 1/3 without a budget.
-
-    Raises
-    ------
-    PlanError
-        [design-option]: if an option is invalid, or only one of `alpha` and `beta` is set.
-
-    References
-    ----------
-    The paper's hybrid sampling.
-    """
-
-    alpha: float | None = None
-    beta: float | None = None
-    name: ClassVar[str] = "hybrid"
-    own_options: ClassVar[tuple[str, ...]] = ("alpha", "beta")
-    options: ClassVar[tuple[str, ...]] = (*own_options, *SHARED_OPTIONS)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_fraction("alpha", self.alpha)
-        check_fraction("beta", self.beta)
-        if (self.alpha is None) != (self.beta is None):
-            raise PlanError(
-                f"The hybrid design needs both alpha and beta, or neither: got alpha {self.alpha}, beta {self.beta}. Set both, "
-                "or set a budget instead.",
-                slug="design-option",
-            )
-
-    def compute_thresholds(self, eligible: Bools, random_key: Floats) -> Floats:
-        """Return the random number of each eligible cell as its threshold, so that cells are chosen independently.
-
-        A cell is chosen if its threshold is below the sampling fraction.
-
-        eligible : bool array (n_agents, n_items), cells that may be compared
-        random_key : float array (n_agents, n_items), random numbers in [0, 1)
-
-        Returns a float array (n_agents, n_items), inf for cells that are not eligible.
-        """
-        return np.where(eligible, random_key, np.inf)
-
-    def get_fraction(self, eligible: Bools) -> float | None:
-        """Return the probability alpha · beta; None if the options set none."""
-        return None if self.alpha is None or self.beta is None else self.alpha * self.beta
-
-    def get_remedies(self, eligible: Bools) -> tuple[str, str]:
-        """Return instructions for an error message: if an agent has too few cells, and if an item has."""
-        remedy = "Set a larger alpha or beta, a smaller d_core, or repair: true."
-        return remedy, remedy
-
-
-@dataclass(frozen=True, kw_only=True)
-class NLogN(CellDesign):
-    """Choose c·(K + J)·ln(K + J) cells uniformly without replacement, or all if there are fewer: K agents, J items.
-
-    Attributes
-    ----------
-    c : float, optional
-        Factor of the number of cells. Default: the largest one that fits the budget; 1.6 without a budget. For 30
-        agents and 200 items, 1.6 gives a third of all cells.
-
-    References
-    ----------
-    The paper's efficient sampling, C ∈ {.5, 1, 2, 3, 5}. With C = 1.6, it covers the 33% that the
-    paper's tables report.
-    """
-
-    c: float | None = None
-    name: ClassVar[str] = "nlogn"
-    own_options: ClassVar[tuple[str, ...]] = ("c",)
-    options: ClassVar[tuple[str, ...]] = (*own_options, *SHARED_OPTIONS)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_positive("c", self.c)
-        if self.c is None and self.n_paired is None:
-            object.__setattr__(self, "c", 1.6)
-
-    def compute_thresholds(self, eligible: Bools, random_key: Floats) -> Floats:
-        """Compute thresholds that choose exactly the sampling fraction of the eligible cells.
-
-        A cell is chosen if its threshold is below the sampling fraction. The threshold is the cell's rank by `random_key` among
-        the eligible cells, from 0, divided by the number of eligible cells.
-
-        eligible : bool array (n_agents, n_items), cells that may be compared
-        random_key : float array (n_agents, n_items), random numbers in [0, 1)
-
-        Returns a float array (n_agents, n_items), inf for cells that are not eligible.
-        """
-        # `argsort`, applied twice, returns ranks
-        rank = random_key[eligible].argsort().argsort()
-        threshold = np.full(eligible.shape, np.inf)
-        threshold[eligible] = rank / len(rank)
-        return threshold
-
-    def get_fraction(self, eligible: Bools) -> float | None:
-        """Return the fraction of the cells that `c` requests; None if `c` is not set."""
-        if self.c is None:
-            return None
-        return _count_requested_cells(self.c, eligible) / int(eligible.sum())
-
-    def get_remedies(self, eligible: Bools) -> tuple[str, str]:
-        """Return instructions for an error message: if an agent has too few cells, and if an item has."""
-        remedy = "Set a larger c, a smaller d_core, or repair: true."
-        return remedy, remedy
-
-    def get_notes(self, eligible: Bools, trials: Trials) -> tuple[str, ...]:
-        """Return the notes of all cell designs, and a note if the option `c` requests more cells than there are.
-
-        For K agents and J items, the option `c` requests c·(K + J)·ln(K + J) cells. The note states that all eligible cells are
-        used.
-
-        eligible : bool array (n_agents, n_items), cells (agent, item) that may be compared: the training cells of the plan
-        trials : the drawn trials, at least one
-
-        Returns a tuple of sentences without a full stop; empty if there is nothing to note.
-        """
-        notes = super().get_notes(eligible, trials)
-        if self.c is None:
-            return notes
-        n_requested = _count_requested_cells(self.c, eligible)
-        n_eligible = int(eligible.sum())
-        if n_requested <= n_eligible:
-            return notes
-        note = (
-            f"c = {self.c:g} requests {n_requested:,} cells, but there are {n_eligible:,} training cells; "
-            "all of them are used"
-        )
-        return (*notes, note)
-
-
-def _count_requested_cells(c: float, eligible: Bools) -> int:
-    """Return the number of cells that `c` requests, c·(K + J)·ln(K + J) for K agents and J items, rounded."""
-    n_agents_and_items = sum(eligible.shape)
-    return int(c * n_agents_and_items * log(n_agents_and_items) + 0.5)
