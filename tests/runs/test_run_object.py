@@ -228,7 +228,9 @@ def test_a_registered_judge_that_calls_a_function_runs_resumes_and_extends(
     pool = make_pool(5, 12)
     runs = [package.run(pool, judge="equal-length", out="r", calls=60, progress=False) for _ in range(2)]
     table = package.rank(package.judge(runs[0].plan, judge=lambda first, second: len(first) == len(second)))
-    assert runs[0].ranking.ability.tolist() == runs[1].ranking.ability.tolist() == table.ability.tolist()
+    assert runs[0].ranking.ability.tolist() == runs[1].ranking.ability.tolist()
+    # pandas before version 3 may round a number of a CSV file in its last digit
+    assert table.ability.tolist() == pytest.approx(runs[0].ranking.ability.tolist(), rel=1e-15)
     assert runs[0].verdicts.judge["name"] == "equal-length"
 
     with pytest.raises(RunFolderError, match=r"another judge's answers.*\[run-mismatch\]"):

@@ -209,8 +209,7 @@ def read_ranking_frame(path: Path) -> pd.DataFrame:
     from youden.data.ranking_frame import RankingFrame
 
     text_types = {column.name: str for column in ranking_columns() if column.kind == "text"}
-    table = pd.read_csv(path, dtype=text_types, keep_default_na=False, na_values=[""], float_precision="round_trip")
-    return RankingFrame(table)
+    return RankingFrame(pd.read_csv(path, dtype=text_types, keep_default_na=False, na_values=[""]))
 
 
 def to_ranking_rows(ranking: pd.DataFrame) -> tuple[RankingRow, ...]:
