@@ -73,7 +73,8 @@ def read_table(
         Files, and folders of tables that belong together.
     columns : mapping of str to str
         Column, or path inside a column, by role: agent, item, text, prompt, group, empty or repeat; for texts also several
-        columns, separated by commas: one per agent or, if a column of agents is named, one per repeat. Roles that are not named are inferred; the mapping may be empty.
+        columns, separated by commas: one per agent or, if a column of agents is named, one per repeat. Roles that are not
+        named are inferred; the mapping may be empty.
     exact : bool, default True
         Whether tables whose columns are named are read as they are: an empty cell is an empty response, a response that is
         a number is left out of the pool and counted in the result, and ids keep the spaces around them.
