@@ -12,6 +12,7 @@ import shlex
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 
@@ -19,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from youden.data.importers.column_names import NAMES, is_about_responses, normalize_name
 from youden.data.pools.spool import LONG_TEXT, PoolCells, Source, format_excerpt
 from youden.data.pools.string_columns import (
     has_blank_text,
@@ -169,21 +171,12 @@ def _get_pool_columns(batch: pa.RecordBatch) -> list[pa.LargeStringArray]:
 
 _LOG = logging.getLogger(__name__)
 _NAMES_OF_OTHER_COLUMNS = {
-    "prompt",
-    "question",
-    "query",
-    "instruction",
-    "input",
-    "topic",
+    *chain.from_iterable(NAMES[role] for role in ("item", "prompt", "group", "repeat")),
     "category",
-    "group",
-    "repeat",
-    "id",
-    "index",
-    "item_id",
-    "question_id",
+    "email",
+    "e_mail",
 }
-"""Names, in lower case, of columns that contain no responses of an agent."""
+"""Normalized names of columns that contain no responses of an agent."""
 _FRAME = Path("DataFrame")
 
 
@@ -285,7 +278,9 @@ def _melt_agents(source: Source, frame: pd.DataFrame) -> pd.DataFrame:
 
     item_columns = [name for name in ("item", "prompt") if name in frame]
     agent_columns = [name for name in map(str, frame.columns) if name not in item_columns]
-    wrong_columns = [name for name in agent_columns if name.casefold() in _NAMES_OF_OTHER_COLUMNS]
+    wrong_columns = [
+        name for name in agent_columns if normalize_name(name) in _NAMES_OF_OTHER_COLUMNS or is_about_responses(name)
+    ]
     if wrong_columns:
         raise source.make_error(
             None,
