@@ -148,7 +148,7 @@ class WideTableSearch(ColumnCandidates):
     def is_selection(self, name: str, agent_columns: Sequence[str]) -> bool:
         """Return whether each text of a column is that of another column in the same row, but not always of the same one."""
         texts = self.table[name].value_texts
-        other_columns = [self.table[other].value_texts for other in agent_columns if other != name]
+        other_columns = [self.table[column].value_texts for column in agent_columns if column != name]
         if self.table[name].mean_words < self.MIN_WORDS or texts in other_columns:
             return False
         rows = zip(texts, *other_columns, strict=True)

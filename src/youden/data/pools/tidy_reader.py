@@ -12,7 +12,6 @@ import shlex
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 
@@ -20,7 +19,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from youden.data.importers.column_names import NAMES, is_about_responses, normalize_name
 from youden.data.pools.spool import LONG_TEXT, PoolCells, Source, format_excerpt
 from youden.data.pools.string_columns import (
     has_blank_text,
@@ -171,12 +169,34 @@ def _get_pool_columns(batch: pa.RecordBatch) -> list[pa.LargeStringArray]:
 
 _LOG = logging.getLogger(__name__)
 _NAMES_OF_OTHER_COLUMNS = {
-    *chain.from_iterable(NAMES[role] for role in ("item", "prompt", "group", "repeat")),
+    "prompt",
+    "question",
+    "query",
+    "instruction",
+    "input",
+    "topic",
     "category",
+    "group",
+    "repeat",
+    "id",
+    "index",
+    "item_id",
+    "question_id",
+    "reference",
+    "expected",
+    "gold",
+    "label",
+    "score",
+    "rating",
+    "date",
+    "created",
     "email",
-    "e_mail",
+    "e-mail",
+    "url",
+    "comment",
+    "notes",
 }
-"""Normalized names of columns that contain no responses of an agent."""
+"""Names, in lower case, of columns that contain no responses of an agent."""
 _FRAME = Path("DataFrame")
 
 
@@ -278,9 +298,7 @@ def _melt_agents(source: Source, frame: pd.DataFrame) -> pd.DataFrame:
 
     item_columns = [name for name in ("item", "prompt") if name in frame]
     agent_columns = [name for name in map(str, frame.columns) if name not in item_columns]
-    wrong_columns = [
-        name for name in agent_columns if normalize_name(name) in _NAMES_OF_OTHER_COLUMNS or is_about_responses(name)
-    ]
+    wrong_columns = [name for name in agent_columns if name.casefold() in _NAMES_OF_OTHER_COLUMNS]
     if wrong_columns:
         raise source.make_error(
             None,
