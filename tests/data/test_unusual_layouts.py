@@ -46,8 +46,8 @@ def test_two_header_lines_are_joined(tmp_path: Path, name: str, *, merged: bool)
 def test_labels_below_merged_cells_of_a_header_name_the_agents(
     tmp_path: Path, below: tuple[str | None, str | None]
 ) -> None:
-    header = [["Survey of May"], ["id", "question", "Answers", None, None], [*below, *AGENTS]]
-    rows = [[item, *line] for item, line in enumerate(wide_lines())]
+    header: list[list[object]] = [["Survey of May"], ["id", "question", "Answers", None, None], [*below, *AGENTS]]
+    rows: list[list[object]] = [[item, *line] for item, line in enumerate(wide_lines())]
     imported = read_table([write(tmp_path / "t.xlsx", [*header, *rows])], columns={}, exact=False)
     check_is_complete(imported.pool, [f"Answers {agent}" for agent in AGENTS])
 
