@@ -357,7 +357,7 @@ def test_a_very_long_text_of_a_folder_is_an_error_with_its_line(
 WIDE = pd.DataFrame({"item": ["x", "y"], "a": ["1", "2"], "b": ["3", "4"]})
 
 
-@pytest.mark.parametrize("name", ["group", "Question", "repeat", "id", "Prompt"])
+@pytest.mark.parametrize("name", ["group", "Question", "repeat", "id", "Prompt", "E-mail", "reference", "created"])
 def test_a_column_of_a_wide_frame_that_names_no_agent_is_refused(name: str) -> None:
     with pytest.raises(PoolError, match=rf"got a column {name}\. Remove the column.*pool-columns"):
         read_pool(WIDE.assign(**{name: "math"}))

@@ -113,6 +113,15 @@ def standard_errors(folder: Path) -> Path:
     return write(folder, "se.csv", "Model,x,x_stderr,y,z\na,.9,.01,.5,.25\nb,.8 ± .1,.02,.75,.125\n")
 
 
+def standard_errors_in_other_forms(folder: Path) -> Path:
+    text = "Model,x,±,y,,z,# examples\na,.9 +/- .1,.01,.5 (±.2),.3,.25,140\nb,.8 +- .1,.02,.75,.2,.125,150\n"
+    return write(folder, "forms.csv", text)
+
+
+def facts_of_models(folder: Path) -> Path:
+    return write(folder, "facts.csv", "Model,Context,x,y,z\na,128000,.9,.5,.25\nb,200000,.8,.75,.125\n")
+
+
 def markdown_links(folder: Path) -> Path:
     return write(folder, "links.csv", "Model,x,y,z\n[a](https://e.org/a),.9,.5,.25\n[b](https://e.org/b),.8,.75,.125\n")
 
@@ -213,6 +222,8 @@ READ: dict[Callable[[Path], Path | list[Path]], dict[tuple[str, str], float]] = 
     average_row_of_long_table: CELLS,
     repeats: CELLS,
     standard_errors: CELLS,
+    standard_errors_in_other_forms: CELLS,
+    facts_of_models: CELLS,
     markdown_links: CELLS,
     json_lines: CELLS,
     parquet: CELLS,
@@ -312,6 +323,9 @@ REFUSED: dict[str, tuple[str, str, str, dict[str, str]]] = {
         "Write 1234 or 1.234.",
         {},
     ),
+    "ranks as a row": ("task,a,b,c\nx,.9,.8,.7\ny,.5,.6,.4\nRank,1,2,3\n", "scores-scale", "1 to 3 for 'Rank'", {}),
+    "counts beside fractions": ("Model,Wins,x,y\na,2,.9,.5\nb,1,.8,.6\nc,0,.7,.4\n", "scores-scale", "ignore=NAME", {}),
+    "cells in another form": ("model,x,y\na,.9 [.8],.5 [.4]\nb,.8 [.7],.7 [.6]\n", "scores-columns", "0.81 ± 0.02", {}),
     "grades up to 10 with fractions, and the lowest grade 1": (
         "model,acc,f1,grade\na,.85,.6,1\nb,.7,.45,6\nc,.5,.3,10\n",
         "scores-scale",

@@ -42,6 +42,16 @@ def test_two_header_lines_are_joined(tmp_path: Path, name: str, *, merged: bool)
     assert imported.unused == tuple(f"{agent} score" for agent in AGENTS)
 
 
+@pytest.mark.parametrize("below", [(None, None), ("id", "question")])
+def test_labels_below_merged_cells_of_a_header_name_the_agents(
+    tmp_path: Path, below: tuple[str | None, str | None]
+) -> None:
+    header: list[list[object]] = [["Survey of May"], ["id", "question", "Answers", None, None], [*below, *AGENTS]]
+    rows: list[list[object]] = [[item, *line] for item, line in enumerate(wide_lines())]
+    imported = read_table([write(tmp_path / "t.xlsx", [*header, *rows])], columns={}, exact=False)
+    check_is_complete(imported.pool, [f"Answers {agent}" for agent in AGENTS])
+
+
 def test_a_first_row_that_resembles_a_second_header_line_stays_a_row(tmp_path: Path) -> None:
     lines = [["Question", *AGENTS], [QUESTIONS[0], "yes", "no", "yes"], [QUESTIONS[1], "no", "yes", "yes"]]
     pool = read_table([write(tmp_path / "t.csv", lines)], columns={"prompt": "Question", "text": ",".join(AGENTS)}).pool

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Sequence
+from datetime import date
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from layout_files import write_csv
 
 from commands import Youden
-from importer_files import load
+from importer_files import load, write
 from youden.data.importers.pool_joiner import ImportedPool
+from youden.data.pools.pool_reader import iter_responses
+from youden.errors import ImportFormatError
 from youden.types.pool import Json
 
 WORDS = ("Paris", "Rome", "Oslo", "Bern", "Lima", "Riga")
@@ -58,6 +64,99 @@ def test_agent_names_that_resemble_column_roles_do_not_hide_columns(
 def test_agents_named_like_the_role_model_are_kept_with_the_others(tmp_path: Path) -> None:
     agents = ("base model", "tuned model", "gpt-4", "mixtral")
     assert agents_of(table(tmp_path, agents)) == [*agents]
+
+
+def test_versions_with_dots_are_complete_names_of_agents(tmp_path: Path) -> None:
+    assert agents_of(table(tmp_path, ("v1.0", "v1.1", "v1.1.1"))) == ["v1.0", "v1.1", "v1.1.1"]
+
+
+def test_a_column_of_texts_called_model_is_an_agent_next_to_others(tmp_path: Path) -> None:
+    agents = ("Human expert", "Human novice", "Model")
+    assert agents_of(table(tmp_path, agents)) == [*agents]
+
+
+def test_numbers_with_a_remark_in_their_column_are_no_agent(tmp_path: Path) -> None:
+    rows: list[dict[str, Json]] = [
+        {"Frage": f"Was ist {n}?", "alt": f"Es ist {n}.", "neu": f"Das ist {n}.", "Zeit": 1.5 + n} for n in range(6)
+    ]
+    rows[2]["Zeit"] = "timeout after 60 s"
+    imported = load("table", write(tmp_path / "t.json", whole=rows))
+    assert (agents_of(imported), imported.unused) == (["alt", "neu"], ("Zeit",))
+
+
+def test_a_column_of_selected_responses_is_refused_with_the_agents(tmp_path: Path) -> None:
+    best = [f"It is {n} by {'abc'[n % 3]}." for n in range(6)]
+    with pytest.raises(ImportFormatError, match=r"'Best answer' may be an agent.*text=a,b,c"):
+        table(tmp_path, ("a", "b", "c"), Best__answer=best)
+
+
+def test_labels_by_each_agent_are_not_read_as_items_of_one_agent(tmp_path: Path) -> None:
+    rows = [{"Text": f"This is {n}.", "a": "PN"[n % 2], "b": "PPN"[n % 3], "c": "NPP"[n % 3]} for n in range(12)]
+    write_csv(tmp_path / "t.csv", rows)
+    with pytest.raises(ImportFormatError, match=r"could both identify the items.*text=NAME,NAME"):
+        load("table", tmp_path / "t.csv")
+    imported = load("table", tmp_path / "t.csv", text="a,b,c", prompt="Text")
+    assert (imported.pool.n_agents, imported.pool.n_items) == (3, 12)
+
+
+def test_several_columns_of_responses_next_to_a_column_of_agents_are_repeats(tmp_path: Path) -> None:
+    rows = [
+        {"question": f"What is {n}?", "model": agent, "try_1": f"It is {n}, {agent}.", "try_2": f"{agent}: {n}."}
+        for n in range(6)
+        for agent in "abc"
+    ]
+    write_csv(tmp_path / "t.csv", rows)
+    imported = load("table", tmp_path / "t.csv", agent="model", prompt="question", text="try_1,try_2")
+    assert agents_of(imported) == ["a", "b", "c"]
+    repeats = [(agent.id, number, text) for agent, _, number, text in iter_responses(imported.pool)]
+    assert len(repeats) == 2 * len(rows)
+    assert repeats[:2] == [("a", 1, "It is 0, a."), ("a", 2, "a: 0.")]
+
+
+@pytest.mark.parametrize(
+    ("agent", "text"), [("Asistente virtual", "Respuesta del bot"), ("Robot", "Answer of the assistant")]
+)
+def test_the_noun_before_a_preposition_decides_the_role(tmp_path: Path, agent: str, text: str) -> None:
+    rows = [
+        {agent: name, "Pregunta del cliente": f"Algo de {n}.", text: f"Es {n} de {name}."}
+        for n in range(6)
+        for name in ("Bot viejo", "Bot nuevo", "Plantilla")
+    ]
+    write_csv(tmp_path / "t.csv", rows)
+    imported = load("table", tmp_path / "t.csv")
+    assert agents_of(imported) == ["Bot viejo", "Bot nuevo", "Plantilla"]
+    assert imported.pool.texts[0, 0] == "Es 0 de Bot viejo."
+
+
+def test_prompts_that_differ_in_the_unicode_form_of_their_accents_are_one_item(tmp_path: Path) -> None:
+    rows = [
+        {
+            "model": agent,
+            "question": unicodedata.normalize("NFD" if agent == "b" else "NFC", f"Où est le numéro {n} ?"),
+            "answer": f"Ici, {agent} {n}.",
+        }
+        for n in range(6)
+        for agent in "abc"
+    ]
+    write_csv(tmp_path / "t.csv", rows)
+    assert agents_of(load("table", tmp_path / "t.csv")) == ["a", "b", "c"]
+
+
+def test_a_column_that_only_rows_without_a_response_have_is_stated_as_unused(tmp_path: Path) -> None:
+    rows: list[dict[str, Json]] = [
+        {"model": agent, "id": n, "answer": f"It is {n}, {agent}."} for n in range(6) for agent in "abc"
+    ]
+    rows[4] |= {"answer": None, "tool_calls": [{"name": "search"}]}
+    assert "tool_calls" in load("table", write(tmp_path / "t.json", whole=rows)).unused
+
+
+def test_dates_in_parquet_may_be_ids(tmp_path: Path) -> None:
+    rows = [
+        {"model": agent, "id": date(2026, 1, n + 1), "answer": f"{agent} {n} ok"} for n in range(6) for agent in "abc"
+    ]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "t.parquet")
+    imported = load("table", tmp_path / "t.parquet")
+    assert (agents_of(imported), imported.pool.items[0].id) == (["a", "b", "c"], "2026-01-01")
 
 
 EXTRA_COLUMNS: dict[str, Sequence[Json]] = {

@@ -203,7 +203,8 @@ def _check_format(ctx: click.Context, parameter: click.Parameter, value: str) ->
     metavar="FIELD=COLUMN",
     callback=parse_pairs("text=output"),
     help="Column of a table, or path inside one (meta.model, turns[0], completions[].response), that contains agent, item, text, "
-    "prompt or group; text=a,b: one agent per column. For battles: model_a, model_b, winner, item, order or judge. Repeatable.",
+    "prompt or group; text=a,b: one agent per column or, with agent=NAME, repeats. For battles: model_a, model_b, winner, item, "
+    "order or judge. Repeatable.",
 )
 @click.option(
     "--text",

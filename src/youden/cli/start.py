@@ -170,8 +170,8 @@ def completion_command(shell: str) -> None:
     multiple=True,
     metavar="FIELD=COLUMN",
     callback=options.parse_pairs("prompt=Ticket"),
-    help="Column of a table that contains agent, item, text, prompt, group, empty or repeat; text=a,b: one agent per column. "
-    "Repeatable.",
+    help="Column of a table that contains agent, item, text, prompt, group, empty or repeat; text=a,b: one agent per column "
+    "or, with agent=NAME, repeats. Repeatable.",
 )
 @options.json
 def init_command(

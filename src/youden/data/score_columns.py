@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _MAX_FLOAT = 1e308
 _MAX_NAMES = 10
 """Number of names that a message lists."""
+_BEFORE_STD_ERROR = re.compile(r"\s*\(?(?:±|\+/?-)\s*")
 _BLANKS = {"", "-", "–", "—", "?", "n/a", "na", "nan", "none", "null", "missing", "<na>", "nat"}
 
 
@@ -122,6 +123,16 @@ def _is_blank(value: Field) -> bool:
     return str(value).strip().casefold() in _BLANKS
 
 
+def split_std_error(text: str) -> tuple[str, str]:
+    """Split a score into its number and its error, which is empty if there is none.
+
+    >>> split_std_error("45.2 ± 1.1"), split_std_error("0.81 (+/- 0.02)"), split_std_error("0.81")
+    (('45.2', '1.1'), ('0.81', '0.02'), ('0.81', ''))
+    """
+    score, *errors = _BEFORE_STD_ERROR.split(text, maxsplit=1)
+    return score, "".join(errors).strip(" )")
+
+
 def is_word(value: Field) -> bool:
     """Return whether a value is a truth value or a word such as yes, instead of a number."""
     return isinstance(value, bool | np.bool_) or (isinstance(value, str) and value.strip().isalpha())
@@ -129,15 +140,15 @@ def is_word(value: Field) -> bool:
 
 def is_percentage(value: Field) -> bool:
     """Return whether a value, or its error after ±, ends with a percent sign."""
-    number, _, error = str(value).partition("±")
+    number, error = split_std_error(str(value))
     return number.rstrip().endswith("%") or error.rstrip().endswith("%")
 
 
 CONVERSIONS: dict[str, Callable[[Field], bool]] = {
     "percentages divided by 100": is_percentage,
     "words such as yes and true read as 1, no and false as 0, tie as 0.5": is_word,
-    "decimal commas read as points": lambda value: has_decimal_comma(str(value).partition("±")[0]),
-    "values after ± not used": lambda value: "±" in str(value),
+    "decimal commas read as points": lambda value: has_decimal_comma(split_std_error(str(value))[0]),
+    "values after ± not used": lambda value: split_std_error(str(value))[1] != "",
 }
 """Conversion of values to numbers → whether it applies to a value."""
 
@@ -154,7 +165,7 @@ def _parse_score(value: Field) -> float:
     if not isinstance(value, str):
         number = to_number(value)
     else:
-        score_text, _, _ = value.partition("±")
+        score_text, _ = split_std_error(value)
         if is_percentage(value):  # "45.2 ± 1.1%" and "45.2% ± 1.1%" both become "45.2%"
             score_text = score_text.rstrip(" %") + "%"
         number = to_number(score_text)

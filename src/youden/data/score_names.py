@@ -23,10 +23,10 @@ _STATISTIC = re.compile(r"sd|se|n|min(imum)?|max(imum)?|count|range|ci|var|q1|q3
 """Normalized names of statistics, which may also name models or items if no other statistic is next to them."""
 NO_SCORE = re.compile(
     r"(.*_)?rank(ing)?(_.*)?|(δ|delta)(_.*)?|(.*_)?(stderr|stddev|std|std_error|se|ci)|(number_of_|num_|n_|#_?)?param(eter)?s?(_.)?|(model_)?size(_.*)?"
-    r"|memory(_usage)?(_.*)?|max_tokens|embedding_dim.*|context_(length|window|size|k)|(.*_)?(price|cost|usd|latency)"
+    r"|memory(_usage)?(_.*)?|max_tokens|embedding_dim.*|context(_(length|window|size|k))?|(.*_)?(price|cost|usd|latency)"
     r"|((n|num|avg|mean|total|input|output|completion)_)*tokens(_s|_per_second)?|(speed|throughput)(_(tok|tokens)_.*)?"
     r"|(latency|(run)?time|duration)(_(s|ms|sec|seconds|min|h))?|(task_)?weights?"
-    r"|temperature|top_[kp]|num_.*|n_(samples|items)|co[2₂].*"
+    r"|temperature|top_[kp]|(num|number_of|#)_.*|n_(samples|items|examples|questions)|co[2₂].*|(column|unnamed)_\d+(_\d+)*"
 )
 """Normalized names of columns of numbers that are not scores."""
 WHOLE_NUMBER = re.compile(
@@ -67,7 +67,7 @@ def find_statistics(names: Sequence[str]) -> set[str]:
 def _is_average_or_deviation(name: str) -> bool:
     """Return whether a name is certainly that of an average, a total, or a standard deviation or error."""
     normalized = normalize_name(name)
-    return bool(TOTAL.fullmatch(normalized) or _DEVIATION.fullmatch(normalized))
+    return bool(TOTAL.fullmatch(normalized) or _DEVIATION.fullmatch(normalized)) or name.startswith("±")
 
 
 def _may_be_statistic(name: str) -> bool:

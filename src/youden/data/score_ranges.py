@@ -14,7 +14,7 @@ from youden.types.pool import Bools, Floats, Positions
 
 _RANGES = ((0.0, 1.0), (-1.0, 1.0), (0.0, 10.0), (0.0, 100.0))
 """Ranges of scores. The first that contains all scores is assumed."""
-_EXTREME = re.compile(r"(best|worst|max(imum)?|min(imum)?|highest|lowest)(_.*)?")
+_EXTREME = re.compile(r"(best|worst|max(imum)?|min(imum)?|highest|lowest|sota|oracle)(_.*)?")
 """Normalized names of columns that may contain the highest or lowest of other scores."""
 _MAX_SCORE = 1e100
 _UNROUNDED = 7
@@ -270,9 +270,10 @@ def _find_items_above_bound(score: Floats, bound: int) -> Positions:
     - All scores exceed the bound: 2.5 and 3.
     - At least one score exceeds ten times the bound: 0.5 and 12.
     - All scores except 0 exceed three times the bound: 0, 4.2 and 6.
+    - All scores are whole numbers, and one exceeds the bound, which is 1: 1, 2 and 3. They may be ranks or counts.
 
     In the third case, scores of 1 are accepted, too, if the bound is 1, because 1 is the lowest grade of many scales. An
-    exception for tables of points is explained in `_find_lowest_nonzero`.
+    exception for tables of points is explained in `_find_lowest_nonzero`, and applies to the fourth case, too.
 
     score : float array (n_models, n_items); NaN if missing
     bound : 1 for fractions, 10 for grades or 100 for percentages
@@ -284,12 +285,20 @@ def _find_items_above_bound(score: Floats, bound: int) -> Positions:
     all_exceed_bound = np.nanmin(score, axis=0) > bound
     one_far_exceeds_bound = highest > 10 * bound
     all_nonzero_are_large = (highest > bound) & (lowest_nonzero > 3 * bound)
-    return np.flatnonzero(all_exceed_bound | one_far_exceeds_bound | all_nonzero_are_large)
+    are_counts = (
+        (bound == 1) & (highest > bound) & (np.nan_to_num(score) % 1 == 0).all(axis=0) & ~_are_half_points(score)
+    )
+    return np.flatnonzero(all_exceed_bound | one_far_exceeds_bound | all_nonzero_are_large | are_counts)
 
 
 def _format_range(scores: Floats, name: str) -> str:
     """Format the range of the scores of an item or a model, as in "0 to 1 for 'accuracy'"; NaN is ignored."""
     return f"{np.nanmin(scores):g} to {np.nanmax(scores):g} for {name!r}"
+
+
+def _are_half_points(score: Floats) -> bool:
+    """Return whether all scores of a table, except missing ones, are multiples of 0.5."""
+    return bool((2 * np.nan_to_num(score) % 1 == 0).all())
 
 
 def _find_lowest_nonzero(score: Floats, *, excludes_ones: bool) -> Floats:
@@ -304,8 +313,7 @@ def _find_lowest_nonzero(score: Floats, *, excludes_ones: bool) -> Floats:
     Returns a float array (n_items,).
     """
     is_excluded = np.isnan(score)
-    present_scores = score[~is_excluded]
-    are_half_points = bool((2 * present_scores % 1 == 0).all())
+    are_half_points = _are_half_points(score)
     if not are_half_points:
         is_excluded |= score == 0
     if excludes_ones and not are_half_points:

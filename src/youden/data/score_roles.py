@@ -271,7 +271,10 @@ class ScoreColumns:
         received = (
             f"got {format_names(score_columns)}" if score_columns else f"got none except {format_names(self.columns)}"
         )
-        problem = f"its columns of scores are not clear: {received}. Set --column {option}."
+        remedy = f"Set --column {option}."
+        if not score_columns:
+            remedy = f"Write scores as numbers, such as 0.81, 81% or 0.81 ± 0.02. {remedy}"
+        problem = f"its columns of scores are not clear: {received}. {remedy}"
         return import_error(self.source, problem, slug="scores-columns")
 
     def holds_no_scores(self, name: str) -> bool:

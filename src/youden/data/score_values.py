@@ -9,7 +9,7 @@ import numpy as np
 
 from youden.data.importers.foreign_files import import_error
 from youden.data.pools.spool import format_excerpt
-from youden.data.score_columns import CONVERSIONS, ScoreColumn, format_names, is_percentage, is_word
+from youden.data.score_columns import CONVERSIONS, ScoreColumn, format_names, is_percentage, is_word, split_std_error
 from youden.data.score_roles import ScoreColumns
 from youden.text.number_text import list_spellings
 
@@ -29,7 +29,7 @@ def check_scores(table: ScoreColumns, name: str) -> None:
         must_be_checked = ~np.isnan(column.unique_numbers)
     for position in np.flatnonzero(must_be_checked).tolist():
         value = column.unique_values[position]
-        score_text, _, _ = str(value).partition("±")
+        score_text, _ = split_std_error(str(value))
         spellings = list_spellings(score_text)
         if spellings:
             problem = f"{name} has an ambiguous comma: got {value!r}. Write {' or '.join(spellings)}."

@@ -254,7 +254,10 @@ def _suggest_more_agents(imported: ImportedPool, source: Path, pool_path: Path, 
 
     options = f"--column agent=NAME --column text=NAME --out {pool_path.as_posix()}"
     command = f"youden import table {format_command([str(source)])} {options}"
-    return f"Rename the column with the agents to `model`, or pass its name: {command}"
+    return (
+        "If each agent has a column, name all of them: --column text=NAME,NAME,NAME. Otherwise, rename the column with the "
+        f"agents to `model`, or pass its name: {command}"
+    )
 
 
 def _update_pool(

@@ -55,6 +55,7 @@ def parse_number(text: str) -> float | None:
 
     text : text without white space around it
     """
+    text = text.replace("−", "-")  # the minus sign U+2212
     with_decimal_point = text.replace(",", ".") if has_decimal_comma(text) else text
     divisor = 100 if with_decimal_point.endswith("%") else 1
     try:

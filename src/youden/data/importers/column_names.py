@@ -50,6 +50,8 @@ NAMES: Mapping[str, tuple[str, ...]] = {
 """Usual names of columns by role, the most reliable first."""
 _ROLE_OF_REFERENCE = {"text": "about", "prompt": "item", "item": "item", "agent": "agent"}
 """Role of an id or a name by the role of what it refers to: the id of a prompt identifies an item."""
+_PREPOSITION = re.compile(r"_(?:of|von|de[lrs]?|du|d[aio]s?|della)_")
+"""Word after the noun that decides the role, as in "respuesta del bot"."""
 _ENDINGS = {"prompt": ("frage", "質問", "問い合わせ", "问题"), "text": ("antwort", "回答", "回复", "返信")}
 """Last parts of compound words by role, in languages that write compounds without a space."""
 _GENERIC = make_word_set("text content body id name string value full messages contents parts")
@@ -142,8 +144,8 @@ def infer_role(column: str) -> str | None:
     ('prompt', 'text', 'about', None)
     >>> infer_role("attributes.input.value"), infer_role("choices[].message.content"), infer_role("request_id")
     ('prompt', 'text', 'item')
-    >>> infer_role("User message"), infer_role("Kundenfrage"), infer_role("message du client")
-    ('prompt', 'prompt', 'prompt')
+    >>> infer_role("User message"), infer_role("Kundenfrage"), infer_role("Respuesta del bot")
+    ('prompt', 'prompt', 'text')
     """
     parts = split_path(column)
     if any(map(_is_information, parts)):
@@ -166,7 +168,8 @@ def _is_information(name: str) -> bool:
 def _infer_role_of_name(name: str) -> str | None:
     """Infer the role of a column from one normalized name, such as "question_text".
 
-    The first of these rules that applies decides:
+    If the name begins with a usual name of responses or prompts and a preposition, as "respuesta_del_bot" does, the rest is
+    ignored. The first of these rules that applies decides:
 
     1. The name is a usual name (`NAMES`).
     2. The name ends with "id" or "name". The role depends on the other words: "prompt_id" identifies an item, and
@@ -178,6 +181,9 @@ def _infer_role_of_name(name: str) -> str | None:
 
     Returns one of `ROLES`, or "about" for the id of a response; None if the name is not known.
     """
+    noun = _PREPOSITION.split(name)[0]
+    if noun not in _GENERIC | _MESSAGE_WORDS and _ROLE_BY_NAME.get(noun) in ("text", "prompt"):
+        name = noun
     if name in _ROLE_BY_NAME:  # rule 1
         return _ROLE_BY_NAME[name]
     words_before, _, last_word = name.rpartition("_")

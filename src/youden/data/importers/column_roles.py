@@ -148,7 +148,11 @@ class _RoleSearch(WideTableSearch):
         candidates = self.get_candidates("agent")
         if "agent" in self.given:
             return candidates
-        return [name for name in candidates if split_path(name)[-1] in self.AGENT_NAMES or self.can_name_agents(name)]
+        return [name for name in candidates if self.is_named_like_agents(name) or self.can_name_agents(name)]
+
+    def is_named_like_agents(self, name: str) -> bool:
+        """Return whether a column is called "agent" or "model", and holds names instead of texts of many words."""
+        return split_path(name)[-1] in self.AGENT_NAMES and self.table[name].mean_words < self.MIN_WORDS
 
     def find_roles_of_long_table(self, agents: tuple[str, ...], *, are_agents_certain: bool) -> Roles:
         """Find the roles of the columns of a table in which one column has the responses of all agents.
@@ -164,14 +168,14 @@ class _RoleSearch(WideTableSearch):
         Raises: UnclearColumnsError in three cases. (1) It is unclear which column holds the responses. (2) Several agents are a
             guess, and the user did not name the column of items. (3) The table seems to have no header.
         """
-        prose_columns = [name for name in self.unnamed_columns if self.table[name].is_prose]
+        prose_columns = [name for name in self.unnamed_columns if self.table[name].is_prose and name not in agents]
         prose_columns.sort(key=lambda name: self.table[name].mean_length)
         # agents share questions, but no two agents give the same response
         unshared_prose = [name for name in prose_columns if self.table.count_shared_cells(agents, name) == 0]
         if self.text_columns:
             text = self.text_columns[0]
-        elif self.can_choose_prose(agents, unshared_prose, are_agents_certain=are_agents_certain) and prose_columns:
-            text = (unshared_prose or prose_columns)[-1]  # the longest texts
+        elif unshared_prose and self.can_choose_prose(agents, unshared_prose, are_agents_certain=are_agents_certain):
+            text = unshared_prose[-1]  # the longest texts
         else:
             raise self.make_no_text_column_error(unshared_prose)
 
@@ -183,7 +187,21 @@ class _RoleSearch(WideTableSearch):
         self.check_has_header([text])
         roles = self.make_roles(agents=agents, text=text, agent_columns=())
         self.check_single_text_column(roles, unshared_prose)
+        if not has_several_agents:
+            self.check_items_are_named(roles)
         return roles
+
+    def check_items_are_named(self, roles: Roles) -> None:
+        """Raise UnclearColumnsError if an unnamed column identifies the items of one agent, and another one could do so, too.
+
+        Such a table may have a column of labels, such as "A" and "B", for each agent.
+
+        roles : columns by role
+        """
+        item = roles.columns.get("item", roles.columns.get("prompt"))
+        rivals = [name for name in roles.unused if name in self.unnamed_columns and self.table[name].is_text]
+        if item in self.unnamed_columns and rivals:
+            raise UnclearColumnsError(f"{item!r} and {rivals[0]!r} could both identify the items")
 
     def can_choose_prose(
         self, agents: tuple[str, ...], unshared_prose: Sequence[str], *, are_agents_certain: bool
@@ -407,20 +425,13 @@ class _RoleSearch(WideTableSearch):
     def may_be_categories(self, agents: Sequence[str], item: str) -> bool:
         """Return whether two columns may hold categories, such as channels and priorities, instead of agents and items.
 
-        The result is False if the user or a name states that the columns hold agents or items. Otherwise, it is True if other
-        columns may hold the items:
-
-        - columns whose names suggest ids or prompts, or
-        - at least two columns of prose with mostly different texts.
+        The result is False if the user or a name states that the columns hold agents or items.
 
         agents : columns that together may name an agent
         item : column that may identify the items
         """
-        if self.are_agents_known(agents) or item == self.given.get("item") or not may_name_categories(item):
-            return False
-        columns = [self.table[name] for name in self.table.names]
-        n_varied = sum(column.is_prose and not column.is_repetitive for column in columns)
-        return n_varied > 1 or bool(self.get_candidates("item") or self.get_candidates("prompt"))
+        are_known = self.are_agents_known(agents) or item == self.given.get("item")
+        return not are_known and may_name_categories(item)
 
     def are_agents_known(self, agents: Sequence[str]) -> bool:
         """Return whether the user, a folder, a file, or the name of a column indicates that columns name agents."""
@@ -466,7 +477,8 @@ class _RoleSearch(WideTableSearch):
         chosen = roles.columns["text"]
         problem = f"{chosen!r} and {rival!r} could both hold the responses"
         if any(infer_role(agent) == "agent" for agent in roles.agents) or self.are_agents_known(roles.agents):
-            raise UnclearColumnsError(problem, text=chosen)
+            remedy = "if both do, name all columns of an agent's responses: agent=NAME and text=A,B"
+            raise UnclearColumnsError(f"{problem} ({remedy})", text=chosen)
         raise UnclearColumnsError(f"{problem} (if each agent has a column, name all of them: text=A,B)")
 
     def find_rival_text_column(self, roles: Roles, unshared_prose: Sequence[str]) -> str | None:
@@ -526,7 +538,7 @@ class _RoleSearch(WideTableSearch):
         used = {*agent_columns}
         for column in columns.values():
             used.update(split_names(column, self.table.names))
-        unused = tuple(name for name in self.table.names if name not in used)
+        unused = tuple(name for name in self.all_names if name not in used)
         return Roles(columns, agents, agent_columns, has_generated_ids="item" not in columns, unused=unused)
 
     def may_be_group(self, column: str, agents: tuple[str, ...]) -> bool:

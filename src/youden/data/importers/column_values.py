@@ -6,6 +6,7 @@ Costly properties are computed once, when they are first needed: most columns ar
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from itertools import chain
@@ -41,6 +42,11 @@ _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]")
 _QUESTION_MARK_AT_END = re.compile(r"[?？]\W*$")
 
 
+def collapse_spaces(text: str) -> str:
+    """Replace each run of white space by one space, and encode accents in the form NFC, so that equal texts are equal."""
+    return " ".join(unicodedata.normalize("NFC", text).split())
+
+
 class ColumnValues:
     """The values of one column.
 
@@ -55,8 +61,8 @@ class ColumnValues:
 
     @cached_property
     def value_texts(self) -> list[str | None]:
-        """The values as texts, with each run of white space replaced by one space; None if missing."""
-        return [None if value is None else " ".join(str(value).split()) for value in self.values]
+        """The values as texts in the form NFC, with each run of white space replaced by one space; None if missing."""
+        return [None if value is None else collapse_spaces(str(value)) for value in self.values]
 
     @cached_property
     def texts(self) -> list[str]:
@@ -91,9 +97,10 @@ class ColumnValues:
 
     @cached_property
     def is_prose(self) -> bool:
-        """Whether most texts have several words, unlike ids, paths and times."""
+        """Whether most values are texts with several words, unlike numbers, ids, paths and times."""
         n_with_words = sum(" " in text or len(_CJK.findall(text)) > 9 for text in self.texts)
-        return self.is_text and n_with_words > len(self.texts) / 2
+        n_filled = sum(map(bool, self.value_texts))
+        return self.is_text and n_with_words > n_filled / 2
 
     @property
     def is_long(self) -> bool:
@@ -318,6 +325,8 @@ class ColumnCandidates:
     ----------
     table : TableColumns
         Columns of the rows that have a response.
+    all_names : list of str
+        Columns with a value in any row, also in rows without a response.
     given : mapping of str to str
         Column by role, as named by the user.
     location_columns : sequence of str
@@ -343,6 +352,7 @@ class ColumnCandidates:
         self.location_columns = location_columns
         self.given = given
         self.table = TableColumns(rows)
+        self.all_names = self.table.names
         self.given_text_columns = (
             split_text_columns(given["text"], set(chain.from_iterable(rows))) if "text" in given else []
         )

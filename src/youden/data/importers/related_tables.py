@@ -133,7 +133,9 @@ def prepare_table(file: Path, name: str, rows: Rows, columns: Mapping[str, str],
     if "text" not in columns and "text" in detect_known_layout(first_row):
         return SourceTable(file, name, rows, first_row)
 
-    flat_rows = [(location, flatten(row) | _get_named_values(row, columns)) for location, row in rows]
+    flat_rows = [
+        (location, _join_repeats(flatten(row) | _get_named_values(row, columns), columns)) for location, row in rows
+    ]
     rows_without_header = _move_header_into_rows(flat_rows)
     is_log = len(rows_without_header) < len(flat_rows)
     response_rows = _drop_rows_without_responses(rows_without_header, is_log=is_log, add_note=add_note)
@@ -191,6 +193,22 @@ def _get_named_values(row: Mapping[str, Json], columns: Mapping[str, str]) -> di
             if value is not None:
                 values[name] = value
     return values
+
+
+def _join_repeats(row: dict[str, Json], columns: Mapping[str, str]) -> dict[str, Json]:
+    """Replace several columns of responses by one list of repeats if the user also named a column of agents.
+
+    row : values of a row, which are not nested
+    columns : columns that the user named, by role
+
+    Returns the row, in which the name of the new column is the option `text` as the user wrote it.
+    """
+    names = split_text_columns(columns.get("text", ""), row)
+    if "agent" not in columns or len(names) < 2:
+        return row
+    texts: list[Json] = [None if row.get(name) is None else str(row[name]) for name in names]
+    other_values = {name: value for name, value in row.items() if name not in names}
+    return other_values | {columns["text"]: texts if any(texts) else None}
 
 
 def _move_header_into_rows(rows: Rows) -> Rows:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import orjson
 
-from youden.data.importers.column_values import split_composite, split_text_columns
+from youden.data.importers.column_values import collapse_spaces, split_composite, split_text_columns
 from youden.data.importers.foreign_files import get_nested, import_error
 from youden.data.importers.pool_joiner import NO_TEXTS, PoolBuilder, PromptItemIds, make_repeat_labels
 from youden.data.importers.response_values import extract_responses, join_prompt, unwrap_single
@@ -465,5 +465,5 @@ def _is_blank(value: Json) -> bool:
 
 
 def _collapse_spaces(value: Json) -> Json:
-    """Replace each run of white space in a text by one space; any other value is returned unchanged."""
-    return " ".join(value.split()) if isinstance(value, str) else value
+    """Return a text with single spaces, so that equal ids and prompts are equal; any other value is returned unchanged."""
+    return collapse_spaces(value) if isinstance(value, str) else value

@@ -48,8 +48,8 @@ def _format_remedy(path: Path, options: Mapping[str, str]) -> str:
     """
     if not options:
         return (
-            "Name the columns: `youden import table` takes --column text=NAME --column item=NAME --column agent=NAME; its "
-            "--help lists the formats of tools."
+            "Name the columns: `youden import table` takes --column text=NAME --column item=NAME --column agent=NAME, or "
+            "--column text=NAME,NAME if each agent has a column; its --help lists the formats of tools."
         )
     command = ["youden", "init", str(path)]
     for role, column in options.items():

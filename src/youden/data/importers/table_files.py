@@ -14,6 +14,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from datetime import date
 from itertools import chain, islice
 from math import isnan
 from pathlib import Path
@@ -314,7 +315,10 @@ def _read_arrow_batches(folder: Path) -> Iterator[pa.RecordBatch]:
 
 
 def _iter_batch_rows(batches: Iterable[pa.RecordBatch], location: Path) -> Iterator[tuple[str, Row]]:
-    """Yield the location and the values of each row. A NaN in a column of floats is a missing value, and becomes None."""
+    """Yield the location and the values of each row.
+
+    A NaN in a column of floats is a missing value, and becomes None. Dates and times become texts, which may be ids.
+    """
     number = 0
     for batch in batches:
         for row in batch.to_pylist():
@@ -322,6 +326,8 @@ def _iter_batch_rows(batches: Iterable[pa.RecordBatch], location: Path) -> Itera
             for name, value in row.items():
                 if isinstance(value, float) and isnan(value):
                     row[name] = None
+                elif isinstance(value, date):
+                    row[name] = str(value)
             yield f"{location}, row {number}", row
 
 

@@ -268,10 +268,10 @@ def _is_header(lines: Sequence[Sequence[Json]], *, n_columns: int) -> bool:
 def _join_header_lines(header: Sequence[Json], first_rows: Sequence[Sequence[Json]]) -> list[str | None] | None:
     """Join the names of a header with the labels in the line below it, as in "gpt answer"; None if there are no labels.
 
-    For example, the labels "answer" and "score" may be below both "gpt" and "llama". The line below the header has labels if
-    these conditions hold:
+    For example, the labels "answer" and "score" may be below both "gpt" and "llama", or "gpt" and "llama" below the merged
+    cells of "Answers". The line below the header has labels if these conditions hold:
 
-    - At least two names have the same labels.
+    - At least two names have the same labels, or only cells below merged cells have labels of their own.
     - The labels are different words, not numbers.
     - No label recurs in the next line, because a text that recurs may be a value.
 
@@ -284,17 +284,17 @@ def _join_header_lines(header: Sequence[Json], first_rows: Sequence[Sequence[Jso
         return None
     labels, next_cells = first_rows
     names = _fill_forward(header)
-    shared_labels = _find_shared_labels(names, labels)
-    are_words = all(isinstance(label, str) and not _NUMBER.fullmatch(label) for label in shared_labels)
-    are_different = len(set(shared_labels)) == len(shared_labels)
-    has_label_below = any(cell in shared_labels for cell in next_cells)
-    if not shared_labels or not are_words or not are_different or has_label_below:
+    known_labels = _find_shared_labels(names, labels) or _find_labels_below_merged_cells(header, labels)
+    are_words = all(isinstance(label, str) and not _NUMBER.fullmatch(label) for label in known_labels)
+    are_different = len(set(known_labels)) == len(known_labels)
+    has_label_below = any(cell in known_labels for cell in next_cells)
+    if not known_labels or not are_words or not are_different or has_label_below:
         return None
 
     joined_names: list[str | None] = []
     for name, label in zip(names, labels, strict=True):
-        joined_name = f"{_collapse_spaces(name)} {_collapse_spaces(label)}".strip()
-        joined_names.append(joined_name or None)
+        distinct_parts = dict.fromkeys([_collapse_spaces(name), _collapse_spaces(label)])
+        joined_names.append(" ".join(distinct_parts).strip() or None)
     return joined_names
 
 
@@ -315,6 +315,31 @@ def _find_shared_labels(names: Sequence[Json], labels: Sequence[Json]) -> tuple[
         if n_names > 1 and len(labels_of_name) > 1:
             return labels_of_name
     return ()
+
+
+def _find_labels_below_merged_cells(header: Sequence[Json], labels: Sequence[Json]) -> tuple[Json, ...]:
+    """Return the labels below merged cells of a header, such as ("gpt", "llama") below "Answers".
+
+    A name is in merged cells if the columns after it have no name. Below each other name, the second line must have no cell, or
+    the name again, as in cells that are merged across both lines. At least one such name must exist.
+
+    header : cells of the header, as the file has them
+    labels : cells of the line below the header
+
+    Returns the labels in the order of their columns; an empty tuple if the line below may be a row.
+    """
+    names = _fill_forward(header)
+    merged_names = {name for cell, name in zip(header, names, strict=True) if cell is None} - {None}
+    merged_labels: list[Json] = []
+    has_other_name = False
+    for cell, name, label in zip(header, names, labels, strict=True):
+        if name in merged_names:
+            merged_labels.append(label)
+        elif cell is not None:
+            if label not in (None, cell):
+                return ()
+            has_other_name = True
+    return tuple(merged_labels) if has_other_name else ()
 
 
 def _fill_forward(cells: Sequence[Json]) -> list[Json]:

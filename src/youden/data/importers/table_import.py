@@ -75,8 +75,9 @@ def read_table(
         Files, and folders of tables that belong together; at least one. The pool is named after the first path.
     columns : mapping of str to str
         Column, or path inside a column, by role: agent, item, text, prompt, group, empty or repeat; for texts also several
-        columns, separated by commas, one per agent. Roles that are not named are inferred; the mapping may be empty. The
-        value "rows" for the role repeat means that rows of one agent and item are repeats, in their order.
+        columns, separated by commas: one per agent or, if a column of agents is named, one per repeat. Roles that are not
+        named are inferred; the mapping may be empty. The value "rows" for the role repeat means that rows of one agent and
+        item are repeats, in their order.
     exact : bool, default True
         Whether tables whose columns are named are read as they are: an empty cell is an empty response, a response that is
         a number is left out of the pool and counted in the result, and ids keep the spaces around them.
@@ -127,8 +128,8 @@ def _are_columns_known(files: Sequence[Path], columns: Mapping[str, str]) -> boo
 
     1. The columns are known if the user named a path into a list, such as `choices[].text`.
     2. They are not known in spreadsheets and other files whose suffix is not in `_PLAIN`.
-    3. They are not known if the user named folders, files or a combined column such as `subject+id`. Such columns must be
-       computed.
+    3. They are not known if the user named folders, files, a combined column such as `subject+id`, or several columns of
+       responses next to a column of agents. Such columns must be computed.
     4. They are known if the user named them, or if they have known names: "text" and "item", or the names in a public data
        set. A single file must also name its agents, or have no other column that might name them.
 
@@ -142,12 +143,15 @@ def _are_columns_known(files: Sequence[Path], columns: Mapping[str, str]) -> boo
 
     _, first_row = next(read_rows(files[0]), ("", {}))
     flat_row = flatten(first_row)
-    if any(FILE in name or FOLDER in name or split_composite(name, flat_row) for name in columns.values()):
+    has_several_texts = len(split_text_columns(columns.get("text", ""), flat_row)) > 1
+    has_repeats = has_several_texts and "agent" in columns
+    if has_repeats or any(
+        FILE in name or FOLDER in name or split_composite(name, flat_row) for name in columns.values()
+    ):
         return False
 
     known_roles = _get_known_columns(first_row, columns).keys()
-    has_agent_columns = len(split_text_columns(columns.get("text", ""), flat_row)) > 1
-    are_agents_named = len(files) > 1 or "agent" in known_roles or has_agent_columns
+    are_agents_named = len(files) > 1 or "agent" in known_roles or has_several_texts
     has_other_columns = not first_row.keys() <= {*ROLES, *columns.values()}
     return is_pool_header(known_roles) and (are_agents_named or not has_other_columns)
 
@@ -370,7 +374,7 @@ class _TableImporter:
         has_ordered_rows = self.columns.get("repeat") == _ROW_ORDER
         reader = ResponseReader(
             {role: _make_path(column, all_columns) for role, column in roles.columns.items()},
-            _make_agent_paths(roles),
+            _make_agent_paths(roles, tables[0].first_row),
             tables[0].name,
             self.builder,
             self.items,
@@ -503,17 +507,17 @@ def _read_source_tables(
     return [prepare_table(path, path.name, rows, columns, builder.add_note)]
 
 
-def _make_agent_paths(roles: Roles) -> dict[str, ColumnPath]:
+def _make_agent_paths(roles: Roles, first_row: Row) -> dict[str, ColumnPath]:
     """If each agent has its own column, return a dictionary: name of the agent → path to its responses; otherwise an empty one.
 
-    An agent is named after its column. A common key is left out: the columns `outputs.gpt` and `outputs.llama` belong to the
-    agents "gpt" and "llama".
+    An agent is named after its column. A common key of nested values is left out: the paths `outputs.gpt` and `outputs.llama`
+    belong to the agents "gpt" and "llama".
+
+    first_row : first row as the file has it, to distinguish a path from a column whose name has a dot, such as "v1.0"
     """
-    prefixes = set()
-    for column in roles.agent_columns:
-        key, dot, _ = column.partition(".")
-        prefixes.add(key + dot)  # such as "outputs."
-    shared_prefix = prefixes.pop() if len(prefixes) == 1 else ""
+    keys = {column.partition(".")[0] for column in roles.agent_columns}
+    are_paths = len(keys) == 1 and not any(column in first_row for column in roles.agent_columns)
+    shared_prefix = f"{keys.pop()}." if are_paths else ""
     return {column.removeprefix(shared_prefix): ColumnPath(paths=((column,),)) for column in roles.agent_columns}
 
 

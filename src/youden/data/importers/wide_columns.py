@@ -117,13 +117,17 @@ class WideTableSearch(ColumnCandidates):
         - It may hold further questions: `has_question` is true, and its fraction of questions is the largest by at least 0.5.
         - It may hold parts of responses: it is named like an agent with a word such as "thinking", as "gpt thinking" next to
           "gpt".
+        - It may hold a selection of responses, such as the best ones: it has texts of several other columns, and no others.
 
         agent_columns : columns that may each hold the responses of one agent
         has_question : whether another column holds the questions
 
         Returns the doubtful columns; none of them if fewer than two other columns would remain.
         """
-        suspects: set[str | None] = {name for name in agent_columns if REMARKS & split_into_words(name)}
+        suspects: set[str | None] = set()
+        for name in agent_columns:
+            if REMARKS & split_into_words(name) or self.is_selection(name, agent_columns):
+                suspects.add(name)
         names = {normalize_name(name) for name in agent_columns}
         for name in agent_columns:
             agent, _, last_word = normalize_name(name).rpartition("_")
@@ -140,6 +144,15 @@ class WideTableSearch(ColumnCandidates):
                 doubtful_columns.append(name)
         n_certain = len(agent_columns) - len(doubtful_columns)
         return doubtful_columns if n_certain > 1 else []
+
+    def is_selection(self, name: str, agent_columns: Sequence[str]) -> bool:
+        """Return whether each text of a column is that of another column in the same row, but not always of the same one."""
+        texts = self.table[name].value_texts
+        other_columns = [self.table[column].value_texts for column in agent_columns if column != name]
+        if self.table[name].mean_words < self.MIN_WORDS or texts in other_columns:
+            return False
+        rows = zip(texts, *other_columns, strict=True)
+        return all(text in row_texts for text, *row_texts in rows if text)
 
     def may_hold_another_agent(self, name: str, agent_columns: Sequence[str]) -> bool:
         """Return whether a column that was not chosen as an agent's column may hold the responses of another agent.
@@ -170,7 +183,7 @@ class WideTableSearch(ColumnCandidates):
             names_without_number = [_REPEATED.sub("", each) for each in self.table.names]
             return is_between_agents and names_without_number.count(_REPEATED.sub("", name)) == 1
 
-        has_digits = any(re.search(r"\d", text) for text in column.texts)  # as ids and dates have
+        has_digits = any(re.search(r"\d", text) for text in column.distinct_texts)  # as ids and dates have
         is_varied = not column.is_repetitive and not has_digits
         n_prose = sum(len(text.split()) >= self.MIN_WORDS for text in column.texts)
         return is_between_agents or is_varied or n_prose > 0.2 * len(column.values)

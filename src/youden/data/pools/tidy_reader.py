@@ -182,6 +182,19 @@ _NAMES_OF_OTHER_COLUMNS = {
     "index",
     "item_id",
     "question_id",
+    "reference",
+    "expected",
+    "gold",
+    "label",
+    "score",
+    "rating",
+    "date",
+    "created",
+    "email",
+    "e-mail",
+    "url",
+    "comment",
+    "notes",
 }
 """Names, in lower case, of columns that contain no responses of an agent."""
 _FRAME = Path("DataFrame")
