@@ -2,80 +2,103 @@
 
 The rate is learned from the answers and not from headers, because the same header has different meanings: with one
 provider, it counts requests per minute, with another per day. A decrease is kept only if the server still gives nearly
-as many answers. Otherwise, it rejects requests at random, at any rate, because it lacks capacity. The rate also limits
-the calls in flight, of which a server may accept a certain number, because their mean number is the rate times the
-duration of a call.
+as many answers. Otherwise, it rejects requests at random, at any rate, because it lacks capacity. The rate times the mean
+duration of a call is the mean number of calls in flight, of which a server may accept a certain number. It is therefore
+also their limit.
 """
 
 from __future__ import annotations
 
 import asyncio
-from math import inf
+from collections import deque
+from math import ceil, inf
 from typing import NamedTuple
 
 WINDOW_SECONDS = 2.0
-MIN_REPLIES = 100
-"""Shortest time and smallest number of replies after which the rate may change."""
+MIN_REPLIES, MIN_ANSWERS = 50, 25
+"""Shortest time and smallest number of replies after which the rate may change. The last number is sufficient if no request
+was rejected and the next increase is a large one."""
 MAX_GAP_SECONDS = 10.0
 """Longest time between two replies of a window: a longer one is an outage or a pause, in which no rate can be measured."""
 
 MAX_SHARE = 0.04
 LOW_SHARE = 0.01
 """The rate decreases if a larger share of the requests than the first number is rejected. It increases up to the second one."""
-MAX_TOLERANCE, LOW_TOLERANCE = 1.25, 0.5
-"""The same numbers while a share of rejected requests is tolerated, as multiples of this share."""
+MAX_TOLERANCE, LOW_TOLERANCE = 1.5, 0.5
+"""While a share of rejected requests is tolerated, these multiples of it are added to the numbers above."""
 MAX_TOLERATED_SHARE = 0.5
-N_TOLERANT_WINDOWS = 8
+N_TOLERANT_WINDOWS = 64
 """Largest share of rejected requests that is tolerated after a decrease in vain, and for how many windows."""
 VAIN_FRACTION = 0.7
 """A decrease was in vain if the relative decrease of the answers exceeds this fraction of that of the requests."""
 MIN_FACTOR = 0.3
 """Smallest factor by which the rate decreases at a time."""
-FIRST_INCREASE = 0.05
-MAX_INCREASE = 1.0
-"""The first increase after a decrease is by 5%. It doubles with each further increase, up to 100%."""
+FIRST_INCREASE = 0.025
+MAX_INCREASE = 0.25
+INCREASE_PER_SHARE = 0.35
+"""The first increase after a decrease is by 2.5%, or by this fraction of the share of rejected requests if it is larger: many
+rejections make the measured rate inaccurate. Each further increase is larger by 2.5 percentage points, up to 25%."""
 MIN_RATE = 0.2
 
 MAX_REJECTIONS_IN_A_ROW = 20
-"""Number of rejected requests in a row after which nothing is sent for a while."""
+N_ACCEPTED_IN_A_ROW = 2
+"""Nothing is sent for a while after so many replies with HTTP 429 in a row, or if so many requests were rejected and at most
+so many others sent between them. The second rule does not wait until requests that were accepted earlier are answered."""
 MIN_PAUSE_SECONDS = 1.0
 MAX_BACKOFF_SECONDS = 30.0
 """Shortest and longest pause if the server does not state Retry-After."""
 MAX_PAUSE_SECONDS = 60.0
 """Longest pause if the server states Retry-After: rate limits are usually counted per minute."""
+ROUNDING_SECONDS = 0.5
+"""Added to Retry-After, which servers round to whole seconds."""
 
-BURST_SECONDS = 0.02
+BURST_SECONDS = 0.1
 """The requests of this time may be sent at once."""
 
 
 class LearnedRateLimiter:
     """Limit the requests per second to what the server accepts; there is no limit before the first HTTP 429.
 
-    Replies are counted in windows of at least two seconds and 100 replies. If more than 4% of the requests of a window are
+    Replies are counted in windows of at least two seconds and 50 replies. If more than 4% of the requests of a window are
     rejected, the rate decreases to the number of answers per second. The next window begins when the requests that were sent
-    before have been answered. If it has fewer answers nearly in proportion to the requests, the server rejects requests at
-    random. The decrease is then undone, and this share of rejected requests is tolerated for the next 8 windows, if it is at
-    most one half.
+    before have been answered. If the same share is rejected and there are fewer answers nearly in proportion to the requests,
+    the server rejects requests at random. The decrease is then undone, and this share of rejected requests is tolerated for
+    the next 64 windows, if it is at most one half. Two windows do not count in this comparison:
+
+    - The window after an increase, because a server may have saved permissions for requests while the rate was low.
+    - The window after a first decrease if other processes send requests, too. They count for other windows, and may not have
+      decreased their rates yet.
 
     Attributes
     ----------
     rate : float or None
         Largest number of requests per second; None for no limit.
+    max_in_flight : float
+        Largest number of calls in flight: the rate times the mean duration of a call. Infinite without a rate.
+    n_processes : int
+        Number of processes that send requests, including this one.
     """
 
     def __init__(self) -> None:
         self.rate: float | None = None
+        self.max_in_flight = inf
+        self.n_processes = 1
         self._queue = asyncio.Lock()
         self._next_send = 0.0
         self._paused_until = 0.0
         self._backoff = MIN_PAUSE_SECONDS
+        self._n_sent = 0
         self._n_rejected_in_a_row = 0
+        self._last_rejections: deque[int] = deque(maxlen=MAX_REJECTIONS_IN_A_ROW)  # numbers of the requests
         self._window_start = self._last_reply = inf  # the first window begins after the first answer
         self._n_replies = self._n_rejected = 0  # in this window
         self._longest_answer = 0.0  # seconds from sending a request to its answer, in this window
+        self._answer_seconds = 0.0  # sum of these seconds
         self._tolerated_share = 0.0  # share of requests that the server rejects at any rate
         self._n_tolerant_windows = 0
-        self._before_decrease: _Window | None = None  # the window before the first decrease since the last increase
+        self._before_decrease: _Window | None = None  # the window with which later ones are compared
+        self._n_decreases = 0  # since this window
+        self._was_increased = False  # whether the rate was increased before this window
         self._increase = FIRST_INCREASE
 
     @property
@@ -92,6 +115,11 @@ class LearnedRateLimiter:
             if self.rate is not None:
                 self._next_send = max(self._next_send, loop.time() - BURST_SECONDS) + 1 / self.rate
 
+    def number_request(self) -> int:
+        """Return the number of a request that is sent now."""
+        self._n_sent += 1
+        return self._n_sent
+
     def record_answer(self, seconds: float) -> None:
         """Record that a request was answered, which may increase the rate.
 
@@ -105,28 +133,40 @@ class LearnedRateLimiter:
         self._longest_answer = max(self._longest_answer, seconds)
         self._n_rejected_in_a_row = 0
         self._backoff = MIN_PAUSE_SECONDS
-        self._count_reply(is_rejected=False)
+        self._count_reply(seconds)
 
-    def record_throttling(self, retry_after: float | None) -> None:
+    def record_throttling(self, number: int, retry_after: float | None) -> None:
         """Record a reply with HTTP 429, which may decrease the rate or begin a pause.
 
         Parameters
         ----------
+        number : int
+            Number of the request, from `number_request`.
         retry_after : float or None
             Seconds that the server asked to wait; None if it did not say.
         """
         now = asyncio.get_running_loop().time()
+        self._last_rejections.append(number)
         if now < self._paused_until:
             return  # the request was sent before the pause
         self._n_rejected_in_a_row += 1
-        if self._n_rejected_in_a_row >= MAX_REJECTIONS_IN_A_ROW:
-            seconds = min(retry_after, MAX_PAUSE_SECONDS) if retry_after else self._backoff
+        if self._n_rejected_in_a_row >= MAX_REJECTIONS_IN_A_ROW or self._are_last_requests_rejected():
+            seconds = min(retry_after + ROUNDING_SECONDS, MAX_PAUSE_SECONDS) if retry_after else self._backoff
             self._backoff = min(2 * self._backoff, MAX_BACKOFF_SECONDS)
             self._paused_until = now + seconds
-        self._count_reply(is_rejected=True)
+        self._count_reply(None)
 
-    def _count_reply(self, *, is_rejected: bool) -> None:
-        """Count a reply, and adapt the rate if the window has enough of them."""
+    def _are_last_requests_rejected(self) -> bool:
+        """Return whether nearly all requests between the last rejected ones, in the order in which they were sent, were rejected."""
+        n_requests = max(self._last_rejections) - min(self._last_rejections) + 1
+        n_rejected = len(self._last_rejections)
+        return n_rejected == MAX_REJECTIONS_IN_A_ROW and n_requests - n_rejected <= N_ACCEPTED_IN_A_ROW
+
+    def _count_reply(self, seconds_to_answer: float | None) -> None:
+        """Count a reply, and adapt the limits if the window has enough of them.
+
+        seconds_to_answer : duration of the call; None if the request was rejected
+        """
         now = asyncio.get_running_loop().time()
         if now - self._last_reply > MAX_GAP_SECONDS:
             self._begin_window(delay=self._longest_answer)
@@ -135,41 +175,66 @@ class LearnedRateLimiter:
             return
 
         self._n_replies += 1
-        self._n_rejected += is_rejected
+        if seconds_to_answer is None:
+            self._n_rejected += 1
+        else:
+            self._answer_seconds += seconds_to_answer
         seconds = now - self._window_start
-        if seconds >= WINDOW_SECONDS and self._n_replies >= MIN_REPLIES:
+        is_rate_low = self._n_rejected == 0 and self._increase > FIRST_INCREASE
+        min_replies = MIN_ANSWERS if is_rate_low else MIN_REPLIES
+        if seconds >= WINDOW_SECONDS and self._n_replies >= min_replies:
             old_rate = self.rate
             self._adapt_rate(_Window(old_rate, self._n_replies / seconds, self._n_rejected / self._n_replies))
+            self._adapt_calls_in_flight()
             self._begin_window(delay=0.0 if self.rate == old_rate else self._longest_answer)
+
+    def _adapt_calls_in_flight(self) -> None:
+        """Limit the calls in flight to the rate times the mean duration of the calls that were answered in this window."""
+        n_answered = self._n_replies - self._n_rejected
+        if self.rate is None:
+            self.max_in_flight = inf
+        elif n_answered > 0:
+            self.max_in_flight = ceil(self.rate * self._answer_seconds / n_answered)
 
     def _begin_window(self, *, delay: float) -> None:
         """Count the replies from now on, after a delay in seconds in which earlier requests are answered."""
         self._window_start = asyncio.get_running_loop().time() + delay
         self._n_replies = self._n_rejected = 0
-        self._longest_answer = 0.0
+        self._longest_answer = self._answer_seconds = 0.0
 
     def _adapt_rate(self, window: _Window) -> None:
         """Decrease or increase the rate according to the share of rejected requests in a window."""
         self._n_tolerant_windows -= 1
         if self._n_tolerant_windows <= 0:
             self._tolerated_share = 0.0
-        low_share = max(LOW_SHARE, LOW_TOLERANCE * self._tolerated_share)
-        max_share = max(MAX_SHARE, MAX_TOLERANCE * self._tolerated_share)
+        low_share = LOW_SHARE + LOW_TOLERANCE * self._tolerated_share
+        max_share = MAX_SHARE + MAX_TOLERANCE * self._tolerated_share
+        was_increased, self._was_increased = self._was_increased, False
 
-        before = self._before_decrease
-        if before is not None and window.is_slowed_in_vain(before):
-            self.rate = before.rate
+        if window.rejected_share > max_share and self._is_slowed_in_vain(window):
+            assert self._before_decrease is not None
+            self.rate = self._before_decrease.rate
             self._before_decrease = None
             self._tolerated_share, self._n_tolerant_windows = window.rejected_share, N_TOLERANT_WINDOWS
         elif window.rejected_share > max_share:
-            self._before_decrease = before or window
+            if self._before_decrease is None and not was_increased:
+                self._before_decrease, self._n_decreases = window, 0
+            self._n_decreases += 1
             old_rate = window.replies_per_second if self.rate is None else self.rate
             self.rate = max(window.answers_per_second, MIN_FACTOR * old_rate, MIN_RATE)
-            self._increase = FIRST_INCREASE
+            self._increase = max(FIRST_INCREASE, INCREASE_PER_SHARE * window.rejected_share)
         elif self.rate is not None and window.rejected_share <= low_share and window.replies_per_second > self.rate / 2:
             self._before_decrease = None
+            self._was_increased = True
             self.rate *= 1 + self._increase
-            self._increase = min(2 * self._increase, MAX_INCREASE)
+            self._increase = min(self._increase + FIRST_INCREASE, MAX_INCREASE)
+
+    def _is_slowed_in_vain(self, window: _Window) -> bool:
+        """Return whether the decreases before a window have reduced the answers nearly in proportion to the requests."""
+        n_needed = 1 if self.n_processes == 1 else 2
+        if self._before_decrease is None or self._n_decreases < n_needed:
+            return False
+        return window.is_slowed_in_vain(self._before_decrease)
 
 
 class _Window(NamedTuple):
