@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -173,7 +175,14 @@ class LimitedServer:
         return is_accepted
 
 
-async def send_for(seconds: float, server: LimitedServer, limiter: LearnedRateLimiter, *, n_tasks: int = 16) -> None:
+async def send_for(
+    seconds: float,
+    server: LimitedServer,
+    limiter: LearnedRateLimiter,
+    *,
+    n_tasks: int = 16,
+    answered: Callable[[], None] = lambda: None,
+) -> None:
     """Send requests from at most `n_tasks` tasks at once; the limiter may delay requests and reduce the number of tasks."""
     loop = asyncio.get_running_loop()
     end = loop.time() + seconds
@@ -188,6 +197,7 @@ async def send_for(seconds: float, server: LimitedServer, limiter: LearnedRateLi
             if await server.accept():
                 limiter.record_answer(loop.time() - sent)
                 concurrency.record_success()
+                answered()
             else:
                 limiter.record_throttling(number, None)
             concurrency.set_max(limiter.max_in_flight)
@@ -199,13 +209,30 @@ async def send_for(seconds: float, server: LimitedServer, limiter: LearnedRateLi
 async def send_from_processes(
     n_processes: int, server: LimitedServer, *, periods: tuple[float, float], n_tasks: int
 ) -> None:
-    """Send requests from several processes for two periods of seconds; the server counts those of the second one."""
+    """Send requests from several processes for two periods of seconds; the server counts those of the second one.
+
+    Each process learns every second how many answers the other ones have received.
+    """
     limiters = [LearnedRateLimiter() for _ in range(n_processes)]
-    for limiter in limiters:
-        limiter.n_processes = n_processes
+    n_answered = [0] * n_processes
+
+    async def send(number: int, seconds: float) -> None:
+        await send_for(seconds, server, limiters[number], n_tasks=n_tasks, answered=partial(count, number))
+
+    def count(number: int) -> None:
+        n_answered[number] += 1
+
+    async def report() -> None:
+        while True:
+            for own, limiter in zip(n_answered, limiters, strict=True):
+                limiter.record_other_processes(n_processes - 1, n_answered=sum(n_answered) - own)
+            await asyncio.sleep(1.1)
+
+    reports = asyncio.create_task(report())
     for seconds in periods:
         server.n_answered = server.n_rejected = 0
-        await asyncio.gather(*[send_for(seconds, server, limiter, n_tasks=n_tasks) for limiter in limiters])
+        await asyncio.gather(*[send(number, seconds) for number in range(n_processes)])
+    reports.cancel()
 
 
 def test_a_server_without_limits_is_sent_requests_without_a_wait() -> None:

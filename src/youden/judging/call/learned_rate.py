@@ -21,7 +21,7 @@ was rejected and the next increase is a large one."""
 MAX_GAP_SECONDS = 10.0
 """Longest time between two replies of a window: a longer one is an outage or a pause, in which no rate can be measured."""
 
-MAX_SHARE = 0.04
+MAX_SHARE = 0.03
 LOW_SHARE = 0.01
 """The rate decreases if a larger share of the requests than the first number is rejected. It increases up to the second one."""
 MAX_TOLERANCE, LOW_TOLERANCE = 1.5, 0.5
@@ -33,11 +33,11 @@ VAIN_FRACTION = 0.7
 """A decrease was in vain if the relative decrease of the answers exceeds this fraction of that of the requests."""
 MIN_FACTOR = 0.3
 """Smallest factor by which the rate decreases at a time."""
-FIRST_INCREASE = 0.025
+FIRST_INCREASE = 0.02
 MAX_INCREASE = 0.25
 INCREASE_PER_SHARE = 0.35
-"""The first increase after a decrease is by 2.5%, or by this fraction of the share of rejected requests if it is larger: many
-rejections make the measured rate inaccurate. Each further increase is larger by 2.5 percentage points, up to 25%."""
+"""The first increase after a decrease is by 2%, or by this fraction of the share of rejected requests if it is larger: many
+rejections make the measured rate inaccurate. Each further increase is larger by 2 percentage points, up to 25%."""
 MIN_RATE = 0.2
 
 MAX_REJECTIONS_IN_A_ROW = 20
@@ -52,22 +52,22 @@ MAX_PAUSE_SECONDS = 60.0
 ROUNDING_SECONDS = 0.5
 """Added to Retry-After, which servers round to whole seconds."""
 
-BURST_SECONDS = 0.1
+BURST_SECONDS = 0.05
 """The requests of this time may be sent at once."""
 
 
 class LearnedRateLimiter:
     """Limit the requests per second to what the server accepts; there is no limit before the first HTTP 429.
 
-    Replies are counted in windows of at least two seconds and 50 replies. If more than 4% of the requests of a window are
-    rejected, the rate decreases to the number of answers per second. The next window begins when the requests that were sent
-    before have been answered. If the same share is rejected and there are fewer answers nearly in proportion to the requests,
-    the server rejects requests at random. The decrease is then undone, and this share of rejected requests is tolerated for
-    the next 64 windows, if it is at most one half. Two windows do not count in this comparison:
+    Replies are counted in windows of at least two seconds and 50 replies. If more than 3% of the requests of a window are
+    rejected, the rate decreases to the number of answers per second; if several processes send requests, to their mean. The
+    next window begins when the requests that were sent before have been answered. If it has fewer answers nearly in
+    proportion to the requests, the server rejects requests at random. The decrease is then undone, and this share of rejected
+    requests is tolerated for the next 64 windows, if it is at most one half.
 
-    - The window after an increase, because a server may have saved permissions for requests while the rate was low.
-    - The window after a first decrease if other processes send requests, too. They count for other windows, and may not have
-      decreased their rates yet.
+    A window after an increase is not compared with later ones, because a server may have saved permissions for requests while
+    the rate was low. If other processes send requests, the comparison is made after three decreases: the requests of the other
+    processes are rejected, too, so that they decrease their rates in this time.
 
     Attributes
     ----------
@@ -75,18 +75,17 @@ class LearnedRateLimiter:
         Largest number of requests per second; None for no limit.
     max_in_flight : float
         Largest number of calls in flight: the rate times the mean duration of a call. Infinite without a rate.
-    n_processes : int
-        Number of processes that send requests, including this one.
     """
 
     def __init__(self) -> None:
         self.rate: float | None = None
         self.max_in_flight = inf
-        self.n_processes = 1
+        self._n_processes = 1  # that send requests, including this one
         self._queue = asyncio.Lock()
         self._next_send = 0.0
         self._paused_until = 0.0
         self._backoff = MIN_PAUSE_SECONDS
+        self._answers_of_others: deque[tuple[float, int]] = deque(maxlen=6)  # time, and number of answers until then
         self._n_sent = 0
         self._n_rejected_in_a_row = 0
         self._last_rejections: deque[int] = deque(maxlen=MAX_REJECTIONS_IN_A_ROW)  # numbers of the requests
@@ -100,6 +99,23 @@ class LearnedRateLimiter:
         self._n_decreases = 0  # since this window
         self._was_increased = False  # whether the rate was increased before this window
         self._increase = FIRST_INCREASE
+
+    def record_other_processes(self, n: int, *, n_answered: int) -> None:
+        """Record the other processes that send requests to the server. Their answers per second are measured over some seconds.
+
+        Parameters
+        ----------
+        n : int
+            Number of the other processes.
+        n_answered : int
+            Number of answers that they have received so far.
+        """
+        now = asyncio.get_running_loop().time()
+        if n + 1 != self._n_processes:
+            self._n_processes = n + 1
+            self._answers_of_others.clear()
+        if not self._answers_of_others or now - self._answers_of_others[-1][0] >= 1.0:
+            self._answers_of_others.append((now, n_answered))
 
     @property
     def is_limited(self) -> bool:
@@ -221,7 +237,7 @@ class LearnedRateLimiter:
                 self._before_decrease, self._n_decreases = window, 0
             self._n_decreases += 1
             old_rate = window.replies_per_second if self.rate is None else self.rate
-            self.rate = max(window.answers_per_second, MIN_FACTOR * old_rate, MIN_RATE)
+            self.rate = max(self._compute_fair_share(window.answers_per_second), MIN_FACTOR * old_rate, MIN_RATE)
             self._increase = max(FIRST_INCREASE, INCREASE_PER_SHARE * window.rejected_share)
         elif self.rate is not None and window.rejected_share <= low_share and window.replies_per_second > self.rate / 2:
             self._before_decrease = None
@@ -229,9 +245,17 @@ class LearnedRateLimiter:
             self.rate *= 1 + self._increase
             self._increase = min(self._increase + FIRST_INCREASE, MAX_INCREASE)
 
+    def _compute_fair_share(self, answers_per_second: float) -> float:
+        """Return the mean number of answers per second of all processes, given the number of this process."""
+        if len(self._answers_of_others) < 2:
+            return answers_per_second
+        (start, n_before), (end, n_after) = self._answers_of_others[0], self._answers_of_others[-1]
+        per_second_of_others = max(0, n_after - n_before) / (end - start)
+        return (answers_per_second + per_second_of_others) / self._n_processes
+
     def _is_slowed_in_vain(self, window: _Window) -> bool:
         """Return whether the decreases before a window have reduced the answers nearly in proportion to the requests."""
-        n_needed = 1 if self.n_processes == 1 else 2
+        n_needed = 1 if self._n_processes == 1 else 3
         if self._before_decrease is None or self._n_decreases < n_needed:
             return False
         return window.is_slowed_in_vain(self._before_decrease)
@@ -255,4 +279,4 @@ class _Window(NamedTuple):
             return False
         requests_ratio = self.replies_per_second / before.replies_per_second
         answers_ratio = self.answers_per_second / before.answers_per_second
-        return 1 - answers_ratio > VAIN_FRACTION * (1 - requests_ratio)
+        return requests_ratio < 1 and 1 - answers_ratio > VAIN_FRACTION * (1 - requests_ratio)

@@ -66,10 +66,10 @@ class Caller:
         for timeout in self._rate_limit_timeouts:
             timeout.reschedule(0)
 
-    def divide_limits(self, n_workers: int) -> None:
-        """Divide the rate limits equally among `n_workers` processes, each of which learns its share of an unknown limit."""
-        self.rate_limiter.divide_limits(n_workers)
-        self.learned_rate.n_processes = n_workers
+    def share_limits(self, n_others: int, *, n_answered: int) -> None:
+        """Share the rate limits equally with other processes, which have received `n_answered` answers so far."""
+        self.rate_limiter.divide_limits(1 + n_others)
+        self.learned_rate.record_other_processes(n_others, n_answered=n_answered)
 
     async def attempt(self, call: Call) -> Completion:
         """Send a call once and book its cost, for a worker that `concurrency` has admitted.
