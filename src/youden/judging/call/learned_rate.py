@@ -173,7 +173,7 @@ class LearnedRateLimiter:
         self._count_reply(None)
 
     def _are_last_requests_rejected(self) -> bool:
-        """Return whether nearly all requests between the last rejected ones, in the order in which they were sent, were rejected."""
+        """Return whether nearly all requests that were sent between the last rejected ones were rejected, too."""
         n_requests = max(self._last_rejections) - min(self._last_rejections) + 1
         n_rejected = len(self._last_rejections)
         return n_rejected == MAX_REJECTIONS_IN_A_ROW and n_requests - n_rejected <= N_ACCEPTED_IN_A_ROW
@@ -227,9 +227,11 @@ class LearnedRateLimiter:
         max_share = MAX_SHARE + MAX_TOLERANCE * self._tolerated_share
         was_increased, self._was_increased = self._was_increased, False
 
-        if window.rejected_share > max_share and self._is_slowed_in_vain(window):
-            assert self._before_decrease is not None
-            self.rate = self._before_decrease.rate
+        n_decreases_needed = 1 if self._n_processes == 1 else 3
+        before = self._before_decrease if self._n_decreases >= n_decreases_needed else None
+
+        if window.rejected_share > max_share and before is not None and window.is_slowed_in_vain(before):
+            self.rate = before.rate
             self._before_decrease = None
             self._tolerated_share, self._n_tolerant_windows = window.rejected_share, N_TOLERANT_WINDOWS
         elif window.rejected_share > max_share:
@@ -252,13 +254,6 @@ class LearnedRateLimiter:
         (start, n_before), (end, n_after) = self._answers_of_others[0], self._answers_of_others[-1]
         per_second_of_others = max(0, n_after - n_before) / (end - start)
         return (answers_per_second + per_second_of_others) / self._n_processes
-
-    def _is_slowed_in_vain(self, window: _Window) -> bool:
-        """Return whether the decreases before a window have reduced the answers nearly in proportion to the requests."""
-        n_needed = 1 if self._n_processes == 1 else 3
-        if self._before_decrease is None or self._n_decreases < n_needed:
-            return False
-        return window.is_slowed_in_vain(self._before_decrease)
 
 
 class _Window(NamedTuple):

@@ -58,7 +58,7 @@ class ConcurrencyLimiter:
             self._semaphore.release()
 
     def set_max(self, max_limit: float) -> None:
-        """Set the maximum of the limit, which is at least 1 and at most `max_limit` of the constructor, and decrease the limit to it."""
+        """Set the maximum of the limit: at least 1, and at most `max_limit` of the constructor."""
         self._current_max = max(1, min(max_limit, self.max_limit))
         while self.limit > self._current_max:
             self.limit -= 1
