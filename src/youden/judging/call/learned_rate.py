@@ -21,7 +21,7 @@ was rejected and the next increase is a large one."""
 MAX_GAP_SECONDS = 10.0
 """Longest time between two replies of a window: a longer one is an outage or a pause, in which no rate can be measured."""
 
-MAX_SHARE = 0.03
+MAX_SHARE = 0.035
 LOW_SHARE = 0.01
 """The rate decreases if a larger share of the requests than the first number is rejected. It increases up to the second one."""
 MAX_TOLERANCE, LOW_TOLERANCE = 1.5, 0.5
@@ -40,8 +40,8 @@ INCREASE_PER_SHARE = 0.35
 rejections make the measured rate inaccurate. Each further increase is larger by 2 percentage points, up to 25%."""
 MIN_RATE = 0.2
 
-MAX_REJECTIONS_IN_A_ROW = 20
-N_ACCEPTED_IN_A_ROW = 2
+MAX_REJECTIONS_IN_A_ROW = 15
+N_ACCEPTED_IN_A_ROW = 1
 """Nothing is sent for a while after so many replies with HTTP 429 in a row, or if so many requests were rejected and at most
 so many others sent between them. The second rule does not wait until requests that were accepted earlier are answered."""
 MIN_PAUSE_SECONDS = 1.0
@@ -52,14 +52,14 @@ MAX_PAUSE_SECONDS = 60.0
 ROUNDING_SECONDS = 0.5
 """Added to Retry-After, which servers round to whole seconds."""
 
-BURST_SECONDS = 0.05
+BURST_SECONDS = 0.1
 """The requests of this time may be sent at once."""
 
 
 class LearnedRateLimiter:
     """Limit the requests per second to what the server accepts; there is no limit before the first HTTP 429.
 
-    Replies are counted in windows of at least two seconds and 50 replies. If more than 3% of the requests of a window are
+    Replies are counted in windows of at least two seconds and 50 replies. If more than 3.5% of the requests of a window are
     rejected, the rate decreases to the number of answers per second; if several processes send requests, to their mean. The
     next window begins when the requests that were sent before have been answered. If it has fewer answers nearly in
     proportion to the requests, the server rejects requests at random. The decrease is then undone, and this share of rejected
