@@ -17,7 +17,7 @@ from typing import NamedTuple
 WINDOW_SECONDS = 2.0
 MIN_REPLIES, MIN_ANSWERS = 50, 25
 """Shortest time and smallest number of replies after which the rate may change. The last number is sufficient if no request
-was rejected and the next increase is a large one."""
+was rejected."""
 MAX_GAP_SECONDS = 10.0
 """Longest time between two replies of a window: a longer one is an outage or a pause, in which no rate can be measured."""
 
@@ -196,8 +196,7 @@ class LearnedRateLimiter:
         else:
             self._answer_seconds += seconds_to_answer
         seconds = now - self._window_start
-        is_rate_low = self._n_rejected == 0 and self._increase > FIRST_INCREASE
-        min_replies = MIN_ANSWERS if is_rate_low else MIN_REPLIES
+        min_replies = MIN_ANSWERS if self._n_rejected == 0 else MIN_REPLIES
         if seconds >= WINDOW_SECONDS and self._n_replies >= min_replies:
             old_rate = self.rate
             self._adapt_rate(_Window(old_rate, self._n_replies / seconds, self._n_rejected / self._n_replies))
