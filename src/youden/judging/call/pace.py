@@ -24,7 +24,7 @@ DEFAULT_START_CONCURRENCY = 20
 
 
 class ConcurrencyLimiter:
-    """Limit the number of calls in flight. The limit increases by 1 with each answer.
+    """Limit the number of calls in flight. The limit increases by 1 with each answer, up to a maximum that may change.
 
     Parameters
     ----------
@@ -42,6 +42,8 @@ class ConcurrencyLimiter:
     def __init__(self, max_limit: int, *, start: int = DEFAULT_START_CONCURRENCY) -> None:
         self.max_limit = max_limit
         self.limit = min(start, max_limit)
+        self._current_max: float = max_limit
+        self._n_excess = 0  # calls in flight above the limit after a decrease
         self._semaphore = asyncio.Semaphore(self.limit)
 
     async def acquire(self) -> None:
@@ -50,11 +52,21 @@ class ConcurrencyLimiter:
 
     def release(self) -> None:
         """Report that a call has ended."""
-        self._semaphore.release()
+        if self._n_excess > 0:
+            self._n_excess -= 1
+        else:
+            self._semaphore.release()
+
+    def set_max(self, max_limit: float) -> None:
+        """Set the maximum of the limit: at least 1, and at most `max_limit` of the constructor."""
+        self._current_max = max(1, min(max_limit, self.max_limit))
+        while self.limit > self._current_max:
+            self.limit -= 1
+            self._n_excess += 1
 
     def record_success(self) -> None:
         """Record that a call was answered, which increases the limit unless it has its largest value."""
-        if self.limit < self.max_limit:
+        if self.limit < self._current_max:
             self.limit += 1
             self.release()
 

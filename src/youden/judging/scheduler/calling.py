@@ -66,9 +66,10 @@ class Caller:
         for timeout in self._rate_limit_timeouts:
             timeout.reschedule(0)
 
-    def divide_limits(self, n_workers: int) -> None:
-        """Divide the rate limits equally among `n_workers` processes."""
-        self.rate_limiter.divide_limits(n_workers)
+    def share_limits(self, n_others: int, *, n_answered: int) -> None:
+        """Share the rate limits equally with other processes, which have received `n_answered` answers so far."""
+        self.rate_limiter.divide_limits(1 + n_others)
+        self.learned_rate.record_other_processes(n_others, n_answered=n_answered)
 
     async def attempt(self, call: Call) -> Completion:
         """Send a call once and book its cost, for a worker that `concurrency` has admitted.
@@ -103,6 +104,7 @@ class Caller:
             estimated_tokens = await self._wait_for_rate_limit(call.request)
             spent = max_cost  # from here on, the server may charge the call
             send_time = time.monotonic()
+            number = self.learned_rate.number_request()
             reply = await with_timeout(self.config.timeout, self.backend.open().answer(call.request))
             completion, usage_error = check_usage(
                 reply, n_bytes=n_bytes, n_messages=n_messages, answer_limit=self._answer_limit
@@ -120,7 +122,8 @@ class Caller:
             if error.unbilled:
                 spent = 0.0
             if error.status == TOO_MANY_REQUESTS:
-                self.learned_rate.record_throttling(error.retry_after)
+                self.learned_rate.record_throttling(number, error.retry_after)
+                self.concurrency.set_max(self.learned_rate.max_in_flight)
             raise
         finally:
             self.budget.settle(max_cost, spent)
@@ -130,8 +133,9 @@ class Caller:
                     booked = self._book_lost_call(max_tokens_in, max_tokens_out, max_cost)
             call.last_attempt_usd = booked
             call.usd += booked
-        self.concurrency.record_success()
         self.learned_rate.record_answer(time.monotonic() - send_time)
+        self.concurrency.set_max(self.learned_rate.max_in_flight)
+        self.concurrency.record_success()
         return completion
 
     def _book_lost_call(self, max_tokens_in: int, max_tokens_out: int, max_cost: float) -> float:

@@ -450,7 +450,7 @@ class RequestLoop:
         if self._workers is None:
             return
         others = self._workers.others  # read once, because another thread replaces it
-        self._caller.divide_limits(1 + others.n_sending)
+        self._caller.share_limits(others.n_sending, n_answered=others.answered)
         self._log.report_workers(others.n_sending, answered=others.answered)
 
         report_error = self._workers.report_error
