@@ -347,7 +347,7 @@ def test_a_server_that_answers_nothing_for_300_s_after_a_pause_blocks_the_judge(
         for seconds in (0, MAX_BLOCKED_SECONDS - 1, 1):
             await asyncio.sleep(seconds)
             for _ in range(MAX_REJECTIONS_IN_A_ROW):
-                limiter.record_throttling(20)
+                limiter.record_throttling(limiter.number_request(), 20)
             is_blocked.append(limiter.is_blocked)
         limiter.record_answer(0)
         return [*is_blocked, limiter.is_blocked]
