@@ -124,6 +124,8 @@ def compare_command(
     judges, and states whether a judge favours agents of its own family. The family of a judge is `family:` in its config, or
     --family JUDGE=NAME. The family of an agent is `meta.family` in the pool.
 
+    With --target items-and-judges, the result is instead one ranking by the mean ability over the judges.
+
     A run that asks for information and one that asks for preferences are compared as two instruments: correlation of the
     rankings, and agents that are significantly above the average agent by one and below it by the other. Two runs that ask for
     preferences are compared by their rankings, their significant differences, and their answers to the same trials.

@@ -259,7 +259,8 @@ def find_flagged_groups(
 ) -> FlaggedGroups:
     """Find groups of agents whose responses agree suspiciously often.
 
-    A group is flagged if it agrees more than every group of the same size in recorded data sets of independent agents.
+    A group is flagged if it agrees more than every group of the same size in recorded data sets of independent agents. With
+    fewer than 8 agents, or no more compared pairs than agents, only `clones` are flagged.
 
     Parameters
     ----------

@@ -130,7 +130,8 @@ def count_added_independent(plan: Plan, n_paired: int, *, n_scored: int, are_new
     - If the plan has matched trials, one independent trial for each paired trial, one is added per paired trial.
     - If the user requested a number of independent trials for the plan, or if the plan is for preferences, none is added.
     - If calls cost nothing, `FREE_PER_PAIRED` (4) are added per paired trial, at most `MAX_FREE` (200,000).
-    - In all other plans, 7 to 10% of the added calls are independent trials (`count_independent_for_paired`).
+    - In all other plans, about 7 to 10% of the added calls are independent trials. Their number is a multiple of `n_scored`, so
+      that a small extension may have none or more than 10% (`count_independent_for_paired`).
 
     n_paired : number of paired trials that are added
     n_scored : number of agents whose abilities these trials measure
@@ -153,7 +154,8 @@ def count_added_paired(plan: Plan, calls: int, *, n_scored: int, are_new: bool =
     - If calls cost nothing, all calls are paired. Independent trials do not count towards the budget.
     - If the user requested a number of independent trials, all calls are paired, because the plan has this number already. All
       calls are also paired if the plan is for preferences.
-    - In all other plans, 7 to 10% of the calls are independent trials (`count_independent`), and the rest is paired.
+    - In all other plans, about 7 to 10% of the calls are independent trials, and the rest is paired. The number of independent
+      trials is a multiple of `n_scored`, so that a small extension may have none or more than 10% (`count_independent`).
 
     calls : number of calls of both trial types
     n_scored : number of agents whose abilities the paired trials measure
