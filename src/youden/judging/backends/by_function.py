@@ -34,8 +34,8 @@ def judge_by_function(function: SameSource, plan: Plan, progress: Progress | Non
     Returns
     -------
     Verdicts
-        One answer per trial, in [0, 1]; NaN, with the reason "unparsed", if the function returned None. The hard answer is the
-        answer rounded to 0 or 1 (0.5 becomes 0). No cost is recorded.
+        One answer per trial, in [0, 1]; NaN, with the reason "unparsed", if the function returned None. The hard answer is 1 if
+        the answer is at least 0.5, else 0. No cost is recorded.
 
     Raises
     ------

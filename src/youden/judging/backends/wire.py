@@ -32,9 +32,7 @@ class WireJudge:
     path = "chat/completions"
 
     def __init__(self, connection: Connection) -> None:
-        from youden.judging.call.http_client import (
-            HttpClient,  # slow, and not needed to read the record of a provider
-        )
+        from youden.judging.call.http_client import HttpClient  # slow, and not needed for the record of a provider
 
         self.name = connection.name
         self._http = HttpClient(connection.address, self.headers(connection))

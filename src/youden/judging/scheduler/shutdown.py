@@ -316,7 +316,7 @@ def exceeds_max_missing(n_missing: int, n_done: int, *, max_missing: float, is_c
     Parameters
     ----------
     n_missing, n_done : int
-        Number of trials without an answer, among the trials that are done, and number of trials that are done.
+        Number of done trials without an answer, and number of all done trials.
     max_missing : float
         Largest fraction of trials without an answer with which the run continues, in [0, 1].
     is_certain : bool, default False
@@ -325,8 +325,8 @@ def exceeds_max_missing(n_missing: int, n_done: int, *, max_missing: float, is_c
     Returns
     -------
     bool
-        True if `n_missing` exceeds `max_missing` · `n_done` by more than three standard errors (if `is_certain`, at all), and
-        `n_done` is at least 200.
+        True if `n_done` is at least 200, and `n_missing` exceeds `max_missing` · `n_done` by more than three standard errors. If
+        `is_certain`, any excess is enough.
     """
     std_error = 0.0 if is_certain else math.sqrt(max_missing * (1 - max_missing) * n_done)
     return n_done >= MIN_TRIALS_BEFORE_STOP and n_missing > max_missing * n_done + 3 * std_error

@@ -35,7 +35,7 @@ PILOT_BLOCKS_PER_PRECISION = 0.05
 class FixedWidth(TrialDesign):
     """Cyclic blocks in rounds, until confidence intervals are narrow enough.
 
-    Use it if the precision is given. The key `half_width` selects it.
+    Use it to reach a given half-width of the confidence intervals. The key `half_width` selects it.
 
     Attributes
     ----------

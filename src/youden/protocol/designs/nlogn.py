@@ -1,4 +1,4 @@
-"""Choose a number of cells in proportion to n log n, as the paper's efficient sampling does: n agents and items."""
+"""Choose about n log n cells for n agents and items together, as the paper's efficient sampling does."""
 
 from __future__ import annotations
 
