@@ -42,8 +42,8 @@ MIN_RATE = 0.2
 
 MAX_REJECTIONS_IN_A_ROW = 15
 N_ACCEPTED_IN_A_ROW = 1
-"""Nothing is sent for a while after so many replies with HTTP 429 in a row, or if so many requests were rejected and at most
-so many others sent between them. The second rule does not wait until requests that were accepted earlier are answered."""
+"""Nothing is sent for a while after 15 replies with HTTP 429 in a row, or if at most one other request was sent between the last
+15 rejected ones. The second rule does not wait until requests that were accepted earlier are answered."""
 MIN_PAUSE_SECONDS = 1.0
 MAX_BACKOFF_SECONDS = 30.0
 """Shortest and longest pause if the server does not state Retry-After."""
@@ -68,9 +68,9 @@ class LearnedRateLimiter:
     proportion to the requests, the server rejects requests at random. The decrease is then undone, and this share of rejected
     requests is tolerated for the next 64 windows, if it is at most one half.
 
-    A window after an increase is not compared with later ones, because a server may have saved permissions for requests while
-    the rate was low. If other processes send requests, the comparison is made after three decreases: the requests of the other
-    processes are rejected, too, so that they decrease their rates in this time.
+    A window after an increase is not compared with later ones, because the token bucket of a server may have filled while the
+    rate was low. If other processes send requests, the comparison is made after three decreases, because the other processes
+    need this time to decrease their rates, too.
 
     Attributes
     ----------
