@@ -99,6 +99,20 @@ def test_labels_by_each_agent_are_not_read_as_items_of_one_agent(tmp_path: Path)
     assert (imported.pool.n_agents, imported.pool.n_items) == (3, 12)
 
 
+@pytest.mark.parametrize("n_lost", [0, 1])
+def test_two_responses_per_agent_and_item_without_usual_names_are_repeats(tmp_path: Path, n_lost: int) -> None:
+    rows = [
+        {"version": agent, "example": f"s{n}", "Ergebnis": f"It is {n} by {agent} in try {k}."}
+        for agent in "abc"
+        for n in range(6)
+        for k in range(2)
+    ]
+    write_csv(tmp_path / "t.csv", rows[n_lost:])
+    imported = load("table", tmp_path / "t.csv")
+    assert agents_of(imported) == ["a", "b", "c"]
+    assert len(list(iter_responses(imported.pool))) == len(rows) - n_lost
+
+
 def test_several_columns_of_responses_next_to_a_column_of_agents_are_repeats(tmp_path: Path) -> None:
     rows = [
         {"question": f"What is {n}?", "model": agent, "try_1": f"It is {n}, {agent}.", "try_2": f"{agent}: {n}."}

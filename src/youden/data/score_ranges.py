@@ -218,8 +218,8 @@ def check_units(source: str, score: Floats, item_ids: Sequence[str]) -> None:
     bounds,
 
     - one item has only scores within the bound and, for the bounds 1 and 10, a score with decimals, and
-    - another item has scores that are too large for it: all exceed it, one exceeds it tenfold, or all except 0 exceed it
-      threefold (`_find_items_above_bound` states exceptions).
+    - another item has scores that are too large for it: all exceed it, one exceeds it tenfold, all except 0 exceed it
+      threefold, or, for the bound 1, all are whole numbers and one exceeds it (`_find_items_above_bound` states exceptions).
 
     With more than 100 items, only the bound 100 is checked. Such items are usually tasks with scores of one unit.
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from itertools import chain
@@ -203,10 +204,11 @@ class TableColumns(dict[str, ColumnValues]):
         return 0 if is_single_category or are_categories else n_shared
 
     def are_crossed(self, agents: Sequence[str], item: str) -> bool:
-        """Return whether most agents have one row for most items.
+        """Return whether most agents have one row, or nearly all have the same number of rows, for most items.
 
-        The function distinguishes agents and items from two columns of categories. The number of different (agent, item)
-        pairs decides. It must be at least
+        The function distinguishes agents and items from two columns of categories. The result is True if there are more items
+        than agents, and the number of rows is at least 90% of n_agents · n_items times the largest number of rows of a pair.
+        Otherwise, the number of different (agent, item) pairs decides. It must be at least
 
         - 80% of the number of rows, because few pairs in many rows suggest categories with few values;
         - half of n_agents · n_items, because fewer pairs suggest categories with many values.
@@ -218,10 +220,12 @@ class TableColumns(dict[str, ColumnValues]):
         """
         pairs = zip(self.join_columns(agents), self[item].value_texts, strict=True)
         cells = [(agent, item_text) for agent, item_text in pairs if agent and item_text]
-        distinct_cells = set(cells)
-        n_agents = len({agent for agent, _ in distinct_cells})
-        n_items = len({item_text for _, item_text in distinct_cells})
-        return len(distinct_cells) >= max(0.8 * len(cells), 0.5 * n_agents * n_items)
+        n_rows_by_cell = Counter(cells)
+        n_agents = len({agent for agent, _ in n_rows_by_cell})
+        n_items = len({item_text for _, item_text in n_rows_by_cell})
+        n_pairs, n_repeats = n_agents * n_items, max(n_rows_by_cell.values(), default=0)
+        is_balanced = n_items > n_agents and len(cells) >= 0.9 * n_pairs * n_repeats
+        return is_balanced or len(n_rows_by_cell) >= max(0.8 * len(cells), 0.5 * n_pairs)
 
 
 def may_name_categories(column: str) -> bool:
