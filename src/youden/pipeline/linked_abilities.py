@@ -448,6 +448,8 @@ def link_agents(
 ) -> LinkedEffects:
     """Estimate effects of agents on the anchors' scale by linking trials, which extensions of the run have added.
 
+    Linking trials compare new agents, and anchors that received further calls, with anchors.
+
     trials : all trials of the run, of which only linking trials are used
     anchors : abilities of the anchors, the agents of the first plan
     scale : effects of the anchors and items, as returned by `fit_scale`

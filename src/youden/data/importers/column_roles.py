@@ -602,9 +602,10 @@ class _RoleSearch(WideTableSearch):
     def find_column_of_shared_items(self, agents: tuple[str, ...], candidates: Sequence[str]) -> str | None:
         """Return the column by which agents share the most items; None if they share no items by any column.
 
-        Two agents share an item if both have a row with the same value. A column that only numbers repeats, such as "epoch",
-        is left out: most agents have a row for each of its numbers and each item. If several columns are equally good, the
-        first one is returned, unless its ids restart (`prefer_prompts_to_restarting_ids`).
+        Two agents share an item if both have a row with the same value. The number that is compared is that of pairs of an agent
+        and a value that another agent has, too; it is 0 for a column that looks like categories. A column that only numbers
+        repeats, such as "epoch", is left out: most agents have a row for each of its numbers and each item. If several columns
+        are equally good, the first one is returned, unless its ids restart (`prefer_prompts_to_restarting_ids`).
 
         agents : columns that together name an agent
         candidates : columns of ids or prompts, at least one

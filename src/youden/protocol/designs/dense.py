@@ -39,9 +39,10 @@ class Dense(TrialDesign):
     options: ClassVar[tuple[str, ...]] = ("pairs",)
 
     def draw(self, eligible: Bools, rng: np.random.Generator) -> DesignResult:
-        """Draw all pairs, sorted by item, then by first agent, then by second agent.
+        """Draw all pairs of agents on each item, sorted by item.
 
-        With `pairs` "ordered", each pair of agents is compared in both orders; with "unordered", once, in random order.
+        With `pairs` "ordered", each pair is compared in both orders, sorted by first and then by second agent. With "unordered",
+        each pair is compared once, with a random agent first.
 
         Parameters
         ----------

@@ -74,8 +74,8 @@ class Nlogn(CellDesign):
     def get_notes(self, eligible: Bools, trials: Trials) -> tuple[str, ...]:
         """Return the notes of all cell designs, and a note if the option `c` requests more cells than there are.
 
-        For K agents and J items, the option `c` requests c·(K + J)·ln(K + J) cells. The note states that all eligible cells are
-        used.
+        All cell designs note that every cell has fewer partners than an item allows. For the K agents and J items of the pool,
+        the option `c` requests c·(K + J)·ln(K + J) cells; the note states that all eligible cells are used.
 
         eligible : bool array (n_agents, n_items), cells (agent, item) that may be compared: the training cells of the plan
         trials : the drawn trials, at least one

@@ -90,8 +90,8 @@ def make_agent_grid(evidence: Evidence, ranked: Sequence[str], *, fpr: float | N
     -------
     AgentGrid
         `agreement`, float array (n_agents, n_agents), by position of the agents in the run (`evidence.agent_ids`), NaN for pairs
-        that were not compared. Also two orders of the agents, int64 arrays (n_agents,) of positions: `by_rank`, and `by_cluster`,
-        by hierarchical clustering.
+        that were not compared. A row is the agent whose response is shown first. Also two orders of the agents, int64 arrays
+        (n_agents,) of positions: `by_rank`, and `by_cluster`, by hierarchical clustering.
 
     Raises
     ------
