@@ -77,7 +77,7 @@ def test_a_run_with_a_high_fpr_is_extended_by_the_independent_calls_that_it_name
 
 
 @pytest.mark.slow
-def test_a_half_width_is_reached_with_fewer_calls_if_they_are_divided_by_variance(
+def test_a_half_width_that_the_default_division_cannot_reach_is_reached(
     youden: Youden, tmp_path: Path, server: WireServer
 ) -> None:
     server.behave = answer_with_high_fpr
