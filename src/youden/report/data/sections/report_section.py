@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from typing import ClassVar, Literal
 
 from youden.report.data.evidence import Evidence
@@ -13,7 +12,7 @@ Place = Literal["believe", "cost"]
 """Part of the page: "Can I believe it?" or "What did it cost?"."""
 
 
-class ReportSection(ABC):
+class ReportSection:
     """Section of the report of a run: a table with a heading and an explanation.
 
     Attributes
@@ -45,9 +44,9 @@ class ReportSection(ABC):
         self.run, self.evidence = run, evidence
         self.measured: frozenset[str] = frozenset() if evidence.trials is None else evidence.trials.measured
 
-    def add(self, rows: TrialRows) -> None:  # noqa: B027
+    def add(self, rows: TrialRows) -> None:
         """Use a chunk of trials. It is called for all chunks, in the order of the plan; imported runs have none."""
 
-    @abstractmethod
     def make_rows(self) -> list[list[str]]:
         """Return the cells of the table, row by row. The report leaves out a section without rows."""
+        raise NotImplementedError
