@@ -551,7 +551,7 @@ def with_alternative_columns(
 ) -> pd.DataFrame:
     """Return a copy of a ranking table with the results of alternative rankings in further columns.
 
-    Each ranking adds the columns in `ALTERNATIVE_COLUMNS`, whose names then begin with that of the ranking: for example
+    Each ranking adds the columns in `ALTERNATIVE_COLUMNS`, with its own name in front: for example
     `robust_ability`, `robust_low` and `robust_rank_high`. The abilities are NaN for agents that the ranking does not include; all
     columns are NaN if it could not be made.
 

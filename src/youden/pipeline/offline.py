@@ -110,7 +110,7 @@ def export_run(
 ) -> tuple[int, tuple[Path, ...]]:
     """Export the requests that the run's store has no answer to.
 
-    Requests that the store has as rejected, or that exceed the context of the model, are left out.
+    Requests are left out if the store records that they were rejected, or if they exceed the context of the model.
 
     Parameters
     ----------

@@ -61,11 +61,11 @@ class RequiredCalls:
     calls, usd : int, float or None
         Additional calls on the same items, None if no number suffices, and their cost, None if a price is unknown.
     items, conditional_power : int, float or None
-        Set only if no number of calls on these items is enough. `items` is the approximate number of items that is enough if all
+        Set only if no number of calls on these items suffices. `items` is the approximate number of items that suffices if all
         comparisons on them are made. `conditional_power` is the probability of a decision after all comparisons on the present
         items; None if all have been made.
     items_at_current_difference : int or None
-        Number of items that is enough if the true difference equals the present estimate.
+        Number of items that suffices if the true difference equals the present estimate.
     independent_calls : int or None
         Number of additional independent calls that halves the standard errors of the false-positive rates. None if other calls
         on these items are enough, if the run cannot be extended by independent calls, or if the rates account for less than a
@@ -317,8 +317,8 @@ def gate_run(
         run that asks for preferences, only "items-like-these" is allowed. Default: "these-items" if this is the target of the
         run, otherwise "items-like-these".
     labels : LabelledAnswers, optional
-        Labelled responses of the run, from `workflows.quality.read_answers`. Quality is then compared instead of ability. Other
-        labels count as another analysis.
+        Labelled responses of the run, from `workflows.quality.read_answers`. Quality is then compared instead of ability. If
+        labels were added or changed, the gate counts as another analysis.
 
     Returns
     -------
@@ -326,7 +326,7 @@ def gate_run(
         One result per distinct agent (`agents`), whose `outcome` is "better", "no worse", "worse" or "undecided". The `outcome`
         of the gate is the least favourable of these; "undecided" is less favourable than "no worse". An agent with answers on
         fewer than 6 items (`MIN_ITEMS`) is undecided. All agents are undecided if the judge does not discriminate, unless labels
-        are given. Such an analysis has no interval, and is not recorded.
+        are given. In both cases, the agents have no interval, and their analyses are not recorded.
 
     Raises
     ------
@@ -578,8 +578,8 @@ def evaluate_agent(
     GateResult
         The `outcome` is "better", "no worse", "worse" or "undecided". The result also has the difference with its interval.
         If the outcome is "undecided", `required.calls` is the number of additional calls that decide the next analysis with a
-        probability of at least 90%. If no number of calls is enough, `required.calls` is None, and `required.items` is the
-        number of items for a decision, or None if a million items are not enough either. For other outcomes, `required` is None.
+        probability of at least 90%. If no number of calls suffices, `required.calls` is None, and `required.items` is the
+        number of items for a decision. It is None if a million items do not suffice. For other outcomes, `required` is None.
 
     Raises
     ------

@@ -265,7 +265,8 @@ class _RankedResponses:
         """Make the table of chosen responses: its header, and one row per response.
 
         The columns are id, shown_agent if requested, prompt, text, one column other_1, other_2, … per other agent, and label. The
-        rows have no value for the column label, because people fill it in. They end earlier if an agent has no text on the item.
+        rows have no value for the column label, because people fill it in. If other agents have no text on the item, the last
+        columns other_… of the row are also without value.
 
         chosen : responses, one per row
         rng : source of the random order of the other agents' texts on the item

@@ -1,5 +1,6 @@
-"""Compare agents in cyclic blocks. A block takes one item and one shift, and each agent appears once first and once second in it.
+"""Compare agents in cyclic blocks, in which each agent appears once first and once second.
 
+A block has one item and one shift. The agents are arranged in a cycle, and a shift d compares each with the agent d places later.
 This module also has the base class of all designs, `TrialDesign`, and functions for blocks.
 """
 
@@ -280,8 +281,8 @@ class _ShiftsOnItem:
     def take_first_unused(self, candidates: Sequence[int]) -> int | None:
         """Find the first shift that was not used on the item yet, and mark it as used.
 
-        candidates : shifts in order of preference. A shift d compares each agent with the agent d places after it, so it must be
-            less than the number of agents.
+        candidates : shifts in order of preference. A shift d compares each agent with the agent d places after it. Shifts are
+            skipped unless they are less than the number of agents.
 
         Returns the shift, or None if no candidate is left.
         """

@@ -552,7 +552,7 @@ def compute_linked_influence(
         Function without parameters that returns an iterator over the anchor trials in chunks (`LinkingChunk`), each time it is
         called.
     linked : LinkedEffects
-        Effects of all agents that were estimated from the same trials, with `n_trials` and `partner_share` of each agent.
+        Effects of all agents, estimated from the same trials, with `n_trials` and `partner_share` of each agent.
     scale : AnchorScale
         Scale of the anchors, which are the first of all agents: their mean ability and the effects of anchors and items.
     anchors : callable
