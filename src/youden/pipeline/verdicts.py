@@ -169,9 +169,9 @@ async def judge_async(
     mode : {"calls", "batch"}, default "calls"
         Whether to send single requests, or the plan through the provider's Batch API, at its prices.
     poll, on_status, batch_folder : float, callable, str or path, optional
-        Only for the mode "batch". Seconds between two requests for the status, default 30.0; function that is called with a line
-        of text for each change of a batch; folder for the files of a judge with `batch_provider: folder`, by default `batches`
-        next to the store.
+        Only for the mode "batch". `poll` is the number of seconds between two requests for the status, default 30.0. `on_status`
+        is called with a line of text for each change of a batch. `batch_folder` is the folder for the files of a judge with
+        `batch_provider: folder`, by default `batches` next to the store.
 
     Returns
     -------

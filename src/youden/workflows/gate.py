@@ -279,8 +279,8 @@ def plan_analyses(
     Raises
     ------
     InputError
-        [gate-agent], [gate-unjudged] if an agent or the baseline is unknown or has no answers; [gate-baseline] if there are no
-        agents, or the baseline is one of them; [gate-target] if earlier analyses or the labels have another target.
+        [gate-agent] if an agent or the baseline is unknown; [gate-unjudged] if it has no answers; [gate-baseline] if there are
+        no agents, or the baseline is one of them; [gate-target] if earlier analyses or the labels have another target.
     RunFolderError
         If the run is not judged and fitted; [gate-ledger] if the ledger is damaged.
     """
@@ -331,9 +331,9 @@ def gate_run(
     Raises
     ------
     InputError
-        [gate-margin] if the margin is not in (0, 2); [gate-agent], [gate-unjudged], [gate-baseline] if an agent is
-        unknown, has no answers, or is the baseline, or if there are no agents; [gate-not-comparable] if the answers do not link
-        an agent with the baseline; [gate-target] if earlier analyses or the labels have another target.
+        [gate-margin] if the margin is not in (0, 2); [gate-agent] if an agent or the baseline is unknown; [gate-unjudged] if it
+        has no answers; [gate-baseline] if there are no agents, or the baseline is one of them; [gate-not-comparable] if the
+        answers do not link an agent with the baseline; [gate-target] if earlier analyses or the labels have another target.
     StatisticsError
         [quality-unknown] if the quality of an agent cannot be estimated from `labels`.
     RunFolderError

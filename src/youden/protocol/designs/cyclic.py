@@ -64,9 +64,9 @@ class Cyclic(TrialDesign):
     -----
     The agents are in one random order π for the whole run; items and shifts are in random orders too. With K agents and
     J items, block s has item number s mod J, shift number (s + ⌊s/lcm(J, K − 1)⌋) mod (K − 1), and the pairs (π[q],
-    π[(q + d) mod K]) for all q. If only m of the K agents are eligible on an item, the block goes around these m in the
-    order π; a shift d ≥ m is replaced by the next one in the order of shifts that fits, and no pair of item and shift
-    is used twice. Blocks are drawn as long as the next one fits the budget.
+    π[(q + d) mod K]) for all q. If only m of the K agents are eligible on an item, the block has these m in the
+    order π. If the shift is m or more, or was used on the item, the next possible one in the order of shifts replaces it. Blocks
+    are drawn as long as the next one fits the budget.
     """
 
     name: ClassVar[str] = "cyclic"

@@ -562,9 +562,10 @@ def compute_linked_influence(
     Returns
     -------
     callable
-        Function that, each time it is called, iterates over tuples (items, influence, share): a slice of items, and float
-        arrays (n_agents, n_chunk_items) of their influence on each ability, in units of answers, and of their share in each
-        agent's anchor trials. `n_agents` is the number of all agents; both arrays are 0 for agents without anchor trials.
+        Function whose calls each iterate over tuples (items, influence, share). `items` is a slice. `influence` and `share` are
+        float arrays (n_agents, n_chunk_items), 0 for agents without anchor trials, with `n_agents` the number of all agents.
+        `influence` is the influence of the items on each ability, in units of answers. `share` is their share in each agent's
+        anchor trials.
 
     Notes
     -----
