@@ -562,10 +562,10 @@ def compute_linked_influence(
     Returns
     -------
     callable
-        Function whose calls each iterate over tuples (items, influence, share). `items` is a slice. `influence` and `share` are
-        float arrays (n_agents, n_chunk_items), 0 for agents without anchor trials, with `n_agents` the number of all agents.
-        `influence` is the influence of the items on each ability, in units of answers. `share` is their share in each agent's
-        anchor trials.
+        Function without parameters. Each call returns an iterator over tuples (items, influence, share). `items` is a slice.
+        `influence` and `share` are float arrays (n_agents, n_chunk_items), 0 for agents without anchor trials. `n_agents` is the
+        number of all agents. `influence` is the influence of the items on each ability, in units of answers. `share` is their
+        share in each agent's anchor trials.
 
     Notes
     -----
