@@ -83,9 +83,9 @@ def judge(
     Returns
     -------
     Verdicts
-        One row per trial, in plan order: `answer` in [0, 1], which is 1 for the same source or, for preferences, if the
-        first response is better, and NaN if missing; `missing_reason`; `tokens_in`, `tokens_out`, `usd` and `seconds` of
-        each trial, None for a function and for judges without calls, such as "lexical".
+        One row per trial, in plan order. An `answer` of 1 means the same source or, for preferences, that the first response is
+        better. It is in [0, 1], and NaN if it is missing, for the reason in `missing_reason`. `tokens_in`, `tokens_out`, `usd`
+        and `seconds` are None for a function and for judges without calls, such as "lexical".
 
     Raises
     ------
@@ -176,9 +176,9 @@ async def judge_async(
     Returns
     -------
     Verdicts
-        One row per trial, in plan order: `answer` in [0, 1], which is 1 for the same source or, for preferences, if the
-        first response is better, and NaN if missing; `missing_reason`; `tokens_in`, `tokens_out`, `usd` and `seconds` of
-        each trial, None for a function and for judges without calls, such as "lexical".
+        One row per trial, in plan order. An `answer` of 1 means the same source or, for preferences, that the first response is
+        better. It is in [0, 1], and NaN if it is missing, for the reason in `missing_reason`. `tokens_in`, `tokens_out`, `usd`
+        and `seconds` are None for a function and for judges without calls, such as "lexical".
 
     Raises
     ------

@@ -379,7 +379,7 @@ N_JOINED_BY_GROUP = 8
 def group_concatenation(context: AttackContext) -> dict[str, list[str]]:
     """Return agents with identical responses, each of which joins eight random responses of other agents.
 
-    These agents are a quarter of the agents of the attacked pool.
+    These agents are about a quarter of the agents of the attacked pool.
     """
     texts = [" ".join(context.draw_responses(j, N_JOINED_BY_GROUP)) for j in context.items]
     n_members = round(context.pool.n_agents * GROUP_SHARE / (1 - GROUP_SHARE))

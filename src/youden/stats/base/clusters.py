@@ -391,10 +391,10 @@ def unseen_effect_square(effect: Floats, n: Floats | Positions, *, floor: float 
 
     Notes
     -----
-    The estimate is q²·max(1 − 3r/n, floor) with the mean squared effect q² = (1 + Σd²)/(1 + r), in which one effect of
-    size 1 is added to those observed, and r = (Σd²)²/Σd⁴, or 0 without effects. r is the effective number of clusters
-    that make up the variance: k if k of n clusters have equal effects and the others none, n/3 if effects are normally
-    distributed. A small r means that effects are rare: other clusters may have an effect, but were not observed.
+    The estimate is q²·max(1 − 3r/n, floor). The mean squared effect is q² = (1 + Σd²)/(1 + r), in which one effect of size 1 is
+    added to those observed. r = (Σd²)²/Σd⁴, or 0 without effects, is the effective number of clusters that make up the variance:
+    k if k of n clusters have equal effects and the others none, n/3 if effects are normally distributed. A small r means that
+    effects are rare: other clusters may have an effect, but were not observed.
     """
     return _estimate_unseen_square((effect**2).sum(axis=1), (effect**4).sum(axis=1), n, floor=floor)
 
