@@ -109,9 +109,9 @@ async def rank_logs_async(
 ) -> pd.DataFrame:
     """Rank the models in logs of Inspect without blocking the event loop.
 
-    Use it instead of `rank_logs` in asynchronous code; the parameters, the result and the errors are the same. Cancelling it
-    stops the requests; answers received so far are kept. The event loop is blocked only while the logs are read, and while the
-    ranking is computed.
+    Use it instead of `rank_logs` in asynchronous code; the parameters, the result and the errors are the same. Cancelling
+    the call stops the requests; answers received so far are kept. The event loop is blocked only while the logs are read, and
+    while the ranking is computed.
 
     Parameters
     ----------

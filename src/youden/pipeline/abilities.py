@@ -183,8 +183,8 @@ NO_POSITION_EFFECT = Metric(nan, nan, nan, LEVEL, "none: the run asks for inform
 class Abilities(NamedTuple):
     """Abilities of the agents of a plan, in units of the answers.
 
-    A column of the ranking has the values of the attribute or property of this class, or of `counts`, that has its name. A value
-    of the texts (`TEXT_VALUES`) comes from the pool instead.
+    The table of the ranking takes each column from the attribute or property of the same name, here or in `counts`. The values of
+    the texts (`TEXT_VALUES`) come from the pool instead.
 
     Attributes
     ----------
@@ -258,7 +258,7 @@ class Abilities(NamedTuple):
         contains the ability.
 
         bound : float array, lower or upper bounds
-        ability : abilities of the bounds: float array of the same shape, or one number for all bounds
+        ability : ability to which each bound belongs: float array of the same shape, or one number for all bounds
 
         Returns a new float array with the shape of `bound`.
         """
@@ -563,7 +563,7 @@ def select_best_agents(abilities: Abilities, differences: Differences) -> Choice
 def summarize_choice(abilities: Abilities, agent_ids: Sequence[str], *, differences: Differences) -> ChoiceFacts | None:
     """Select the best agents, and describe the selection by their ids.
 
-    One agent is selected; in a search for the best agents, as many as the search is for.
+    One agent is selected. In a search for the `top` best agents, `top` agents are selected.
 
     agent_ids : ids of the agents, in the order of `abilities`
     differences : pairwise differences of `abilities`
@@ -649,8 +649,8 @@ def summarize_rates(abilities: Abilities, agent_ids: Sequence[str]) -> RateFacts
     if share is None:
         return RateFacts(agents, variance_share=None, calls_to_halve=None)
 
-    # Rates are shrunk to their mean. Their variance is that of n calls without shrinkage, with n at least the number of calls.
-    # A standard error is proportional to 1/√n, so n must become 4n to halve it: 3n more calls.
+    # Rates are shrunk to their mean, so they are as precise as rates from n calls without shrinkage. n is at least the number of
+    # calls. A standard error is proportional to 1/√n, so 4n calls, which are 3n more, halve it.
     n_calls = float(rates.n_trials.sum()) / 2  # a call is a trial of two agents
     binomial_variance = rates.pooled * (1 - rates.pooled) / float(rates.n_trials.mean())
     shrinkage = max(1.0, binomial_variance / float(abilities.rate_variance.mean()))

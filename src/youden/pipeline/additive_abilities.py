@@ -113,8 +113,8 @@ def fit_abilities(
     Returns
     -------
     Abilities
-        Abilities, shifted so that their mean is the mean score of the average agent on these items, and then clipped to [−1, 1],
-        before `score_offset` is added. They are NaN for an agent without answers.
+        Abilities, NaN for an agent without answers. They are shifted so that their mean is the mean score of the average agent on
+        these items, and then clipped to [−1, 1]. `score_offset` is added last, if they come from `cell_fit`.
 
     Raises
     ------

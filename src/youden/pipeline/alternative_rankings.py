@@ -277,7 +277,8 @@ def find_flagged_groups(
     FlaggedGroups
         `flagged`, bool array (n_agents, n_agents): whether two agents are in one flagged group. `cluster`, int32 array
         (n_agents,): number of the cluster of each agent; flagged pairs connect the agents of a cluster, and any other agent is
-        alone in its cluster. `undecided`: groups of positions that agree as much, but have too few answers to be flagged.
+        alone in its cluster. `undecided`: groups of agents, by position, that agree as much, but have too few answers to be
+        flagged.
     """
     is_clone_pair = np.zeros((len(agent_ids), len(agent_ids)), dtype=np.bool_)
     position_by_agent = {agent: position for position, agent in enumerate(agent_ids)}
@@ -551,7 +552,7 @@ def with_alternative_columns(
 ) -> pd.DataFrame:
     """Return a copy of a ranking table with the results of alternative rankings in further columns.
 
-    Each ranking adds the columns in `ALTERNATIVE_COLUMNS`, whose names then begin with that of the ranking: for example
+    Each ranking adds the columns in `ALTERNATIVE_COLUMNS`, with its own name in front: for example
     `robust_ability`, `robust_low` and `robust_rank_high`. The abilities are NaN for agents that the ranking does not include; all
     columns are NaN if it could not be made.
 

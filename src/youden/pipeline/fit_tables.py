@@ -96,7 +96,8 @@ def fit_judged(
     """Fit a judged run, and write all its tables; earlier files of a fit are replaced together.
 
     Two files are not always written. rates.parquet is written for runs of fewer than 10,000,000 trials
-    (`MAX_TRIALS_WITH_RATES`), and if `rates` is True. variance_components.json is written for finished runs with few trials.
+    (`MAX_TRIALS_WITH_RATES`), and for any run if `rates` is True. variance_components.json is written for finished runs with few
+    trials.
 
     folder : folder of the run, with its verdicts
     pool : agents with their groups, and properties of their texts

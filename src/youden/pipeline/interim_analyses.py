@@ -339,8 +339,8 @@ def analyse_extended_run(
     InterimAnalysis
         `upper_bounds`: upper confidence bounds on θ_k − θ_i for agents k (rows) and i (columns), float array
         (n_agents, n_agents), as the minimum over all analyses so far; and `alpha_spent`: the fraction of alpha = 0.05 spent so
-        far. The bias is 0, because no round sampled agents. If some agents cannot be compared, bounds and spent alpha stay as in
-        the last analysis in `previous`; without one, the bounds are infinite and the spent alpha is 0.
+        far. The bias is 0, because it is computed only for plans in rounds. If some agents cannot be compared, the bounds and the
+        spent alpha stay as in the last analysis in `previous`. Without one, the bounds are infinite and the spent alpha is 0.
     """
     no_agent = np.zeros(len(abilities.ability), dtype=np.bool_)
     return _run_analysis(

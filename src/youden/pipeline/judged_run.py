@@ -133,8 +133,8 @@ def plan_run(config: RunConfig, *, batched: bool = False, pools: Sequence[Pool] 
     Returns
     -------
     PlannedRun
-        The run with its `plan`, `judge`, `folder`, estimated `cost` (of all calls, and of those without a stored answer), and in
-        `paid` the amount that it has paid before. No request has been sent.
+        The run with its `plan`, `judge`, `folder`, estimated `cost` (of all calls, and of those without a stored answer), and
+        the amount that it has already paid (`paid`). No request has been sent.
 
     Raises
     ------
@@ -178,7 +178,7 @@ def plan_run(config: RunConfig, *, batched: bool = False, pools: Sequence[Pool] 
 
 
 def _estimate_cost(config: RunConfig, judge: JudgeConfig, plan: Plan) -> Cost:
-    """Estimate the cost of a run, whose answers in its store and in its folder cost nothing."""
+    """Estimate the cost of a run. Answers that its store or its folder already has cost nothing."""
     folder = RunFolder(config.folder)
     estimate_with = partial(estimate, plan, judge, store=config.store_location, keys=get_hash_reader(folder))
     cost = estimate_with()
@@ -220,10 +220,10 @@ def judge_run(
 ) -> Verdicts:
     """Query the judge for answers that the store lacks, and write verdicts.parquet.
 
-    The cost cap limits the total that the run pays, over this command and all earlier ones. The costs in verdicts.parquet include
-    all invocations of this run, also interrupted ones. An adaptive plan is judged round by round. The files plan.parquet,
-    pool.json and config.yaml are written together with the verdicts. The request hashes of a large plan are written before it is
-    judged. The run is not fitted.
+    The cost cap limits what this command and all earlier commands of the run pay together. The costs in verdicts.parquet also
+    include earlier and interrupted commands. An adaptive plan is judged round by round. The files plan.parquet, pool.json and
+    config.yaml are written together with the verdicts. The request hashes of a large plan are written before it is judged. The
+    run is not fitted.
 
     Parameters
     ----------
@@ -405,8 +405,8 @@ def read_payments_of_run(config: RunConfig, judge: JudgeConfig, plan: Plan) -> R
     """Return what a run has paid over all commands, including what killed processes may have paid.
 
     The amounts are read from the cost account of the run in its store. An account belongs to the path of a folder, so it may lack
-    payments if the folder was renamed or copied. Larger amounts that the folder records (`_read_saved_payments`) therefore
-    replace them. A store that cannot be read is ignored, and nothing is written.
+    payments if the folder was renamed or copied. If the folder records larger amounts (`_read_saved_payments`), these are
+    returned instead. A store that cannot be read is ignored, and nothing is written.
 
     config : config of the run, with its folder and store
     judge : judge of the run; all amounts are 0 if it stores no answers

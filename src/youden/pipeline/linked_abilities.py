@@ -424,8 +424,8 @@ ChunkFilter = Callable[[ItemChunk], Bools]
 def fit_scale(trials: TrialsByItem, anchors: Abilities, *, select: ChunkFilter | None = None) -> AnchorScale:
     """Compute the effects of the anchors from their abilities, and fit the effects of the items to the anchors' answers.
 
-    The anchors are the agents of the first plan. The answered trials of two anchors are used that the design of this plan has
-    drawn (role "main"). Without such trials, all effects of items are 0.
+    The anchors are the agents of the first plan. Of the answered trials between two anchors, those are
+    used that the design of this plan has drawn (role "main"). Without such trials, all effects of items are 0.
 
     trials : all trials of the run
     anchors : abilities of the anchors

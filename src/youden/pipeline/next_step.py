@@ -69,9 +69,8 @@ def format_next_step(folder: RunFolder, facts: RunFacts, *, usd_per_call: float 
     -------
     str
         Approximate number of calls with their price, or of items without a price, and the command that adds them. If most of the
-        variance of an ability is due to the false-positive rates, the calls narrow the intervals of all agents instead: they
-        mainly serve to estimate the rates, and the text states the half-width that is expected after them. In the following
-        cases, the text has no number and no price:
+        variance of an ability is due to the false-positive rates, the text recommends calls that mainly estimate these rates. It
+        then states the half-width that is expected after them. In the following cases, the text has no number and no price:
 
         - an unfinished extension: the command that finishes it, because no other extension can begin before;
         - answers that follow the position of the responses: an instruction to use another judge;

@@ -110,7 +110,7 @@ def export_run(
 ) -> tuple[int, tuple[Path, ...]]:
     """Export the requests that the run's store has no answer to.
 
-    Requests that the store has as rejected, or that exceed the context of the model, are left out.
+    Requests are left out if the store records that they were rejected, or if they exceed the context of the model.
 
     Parameters
     ----------
@@ -463,8 +463,8 @@ def import_battles(path: Path, out: Path, *, columns: Mapping[str, str], allow_d
         Folder of the new run.
     columns : mapping of str to str
         Role → name of its column, for the roles model_a, model_b, winner, item, order and judge. A role that is not in the
-        mapping has the column with its name, or with another common name (see `read_battles`). A winner of "tie" is a tie.
-        Without an order, model_a counts as shown first; without an item, each battle is a separate item.
+        mapping is read from the column with its name, or with another common name (see `read_battles`). A winner of "tie" is a
+        tie. Without an order, model_a counts as shown first; without an item, each battle is a separate item.
     allow_dropped : bool, default False
         Whether to import the battles even if more than 1% have no winner.
 
@@ -477,7 +477,7 @@ def import_battles(path: Path, out: Path, *, columns: Mapping[str, str], allow_d
     ------
     ImportFormatError
         If the file cannot be read, with the reason; [battles-columns]: if a column is missing or a role is unknown;
-        [battles-value]: if a winner or an order is unknown; [out-not-empty]: if `out` holds something else; [import-dropped]: if
+        [battles-value]: if a winner or an order is unknown; [out-not-empty]: if `out` contains other files; [import-dropped]: if
         more than 1% of the battles have no winner; [trial-none], [cluster-agents]: if fewer than 2 agents have battles on
         2 items. No file of the run remains then.
     """

@@ -63,8 +63,8 @@ def estimate_variance_components(verdicts: Verdicts, *, separate_rates: bool = F
     A block is a set of trials of one item, in which each agent appears once as the first and once as the second text.
 
     verdicts : answers to the plan
-    separate_rates : whether the constant component always is the variance due to estimated false-positive rates. By default, this
-        variance is residual if extensions of the plan add independent trials, and otherwise constant
+    separate_rates : whether the variance due to estimated false-positive rates is always the constant component. By default, it
+        is part of the residual component if extensions of the plan add independent trials, and otherwise constant
 
     Returns three float arrays (n_agents,):
 
@@ -542,8 +542,8 @@ def read_variance_components(folder: RunFolder, *, separate_rates: bool = False)
     folder : RunFolder
         Folder of the run.
     separate_rates : bool, default False
-        Whether the constant component always is the variance due to estimated false-positive rates. By default, this variance is
-        part of the residual component if extensions of the run add independent trials.
+        Whether the variance due to estimated false-positive rates is always the constant component. By default, it is part of the
+        residual component if extensions of the run add independent trials.
 
     Returns
     -------

@@ -77,9 +77,13 @@ def summarize_preferences(
     partial : state of an unfinished run; None for a finished one
     warnings : findings so far
 
-    Returns the pairwise differences (`differences`), the selected agent with its regret bound of at most 1 (`choice`; None if
-    some agents cannot be compared), the test whether all abilities are equal (`signal`), the facts on position bias and ties
-    (`preference`), `warnings` with those about biases added, and the `recommendation`.
+    Returns the `recommendation`, and what it is based on:
+
+    - `differences`, the pairwise differences;
+    - `choice`, the selected agent with its regret bound of at most 1; None if some agents cannot be compared;
+    - `signal`, the test whether all abilities are equal;
+    - `preference`, the facts on position bias and ties;
+    - `warnings`, to which those about biases are added.
     """
     differences = agent_differences(abilities)
     choice = summarize_choice(abilities, agent_ids, differences=differences)

@@ -55,8 +55,8 @@ def fit_preference_run(
 ) -> PreferenceResult:
     """Fit a run that asks for preferences, and write its tables.
 
-    These are ranking.csv, pairs.parquet, items.csv, fit.json, signature.json and ranking.json. They replace the files of an
-    earlier fit together.
+    These are ranking.csv, pairs.parquet, items.csv, fit.json, signature.json and ranking.json. All files of an earlier fit are
+    replaced together.
 
     folder : folder of the run, with its verdicts
     pool : agents with their groups

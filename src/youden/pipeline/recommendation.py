@@ -140,10 +140,13 @@ def recommend(
     Returns
     -------
     Recommendation
-        Its `form`, `agents` (ids) and `text` (sentences). "none": the interval of J is not above 0, agents cannot be compared, or
-        abilities do not differ significantly; `agents` is then empty. "recommended", with the selected agents: every other
-        agent is ruled out as the best, or the regret bound is at most `max_regret`. "candidates": otherwise, with all agents that
-        may be the best.
+        Its `text` (sentences), and one of three values of `form`:
+
+        - "none" if the interval of J is not above 0, if agents cannot be compared, or if abilities do not differ significantly.
+          `agents` is then empty.
+        - "recommended" if every other agent is ruled out as the best, or if the regret bound is at most `max_regret`. `agents`
+          has the ids of the selected agents.
+        - "candidates" otherwise. `agents` has the ids of all agents that may be the best.
     """
     if not signal.discriminates:
         return recommend_no_agent(signal.judge_reason, signal.judge_remedy)

@@ -101,9 +101,9 @@ def keep_saved_costs(verdicts: Verdicts, folder: RunFolder, judge: JudgeConfig) 
     Returns
     -------
     Verdicts
-        A copy of `verdicts` with the saved cost, tokens and duration of each request whose cost is 0 in `verdicts` but not in the
-        folder, and with the saved cost of the calibration if that of `verdicts` is 0. `verdicts` itself if the folder has no
-        verdicts of the stored plan, or if costs were not measured. No file is written.
+        A copy of `verdicts`. If the cost of a request is 0 in `verdicts` but not in the folder, the copy has the saved cost,
+        tokens and duration. It has the saved cost of the calibration if that of `verdicts` is 0. If the folder has no verdicts of
+        the stored plan, or if costs were not measured, `verdicts` itself is returned. No file is written.
     """
     saved_verdicts = _read_saved_verdicts(folder, judge)
     if saved_verdicts is None or saved_verdicts.usd is None or verdicts.usd is None:

@@ -206,8 +206,8 @@ def audit(
     table : path, sequence of paths or DataFrame
         Scores of two or more models on two or more items, higher is better: a table in long or wide form (CSV, TSV, Excel, JSON,
         JSON Lines or Parquet), or results of lm-eval, HELM, MTEB or SWE-bench. A score of 80% counts as 0.8, and yes as 1. The
-        scores of a model on an item are averaged. Of several files, one without a column of models has the scores of one model,
-        which is named after the file.
+        scores of a model on an item are averaged. If several files are passed, a file without a column of models has the scores
+        of one model, which is named after the file.
     columns : mapping of str to str, optional
         Column of each role. The roles are "model", "item", "score" and "ignore". Several columns of a role are separated by
         commas; columns that together identify an item are joined by "+". Default: inferred from the table.

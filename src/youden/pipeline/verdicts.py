@@ -83,9 +83,9 @@ def judge(
     Returns
     -------
     Verdicts
-        One row per trial, in plan order: `answer` in [0, 1], which is 1 for the same source or, for preferences, if the
-        first response is better, and NaN if missing; `missing_reason`; `tokens_in`, `tokens_out`, `usd` and `seconds` of
-        each trial, None for a function and for judges without calls, such as "lexical".
+        One row per trial, in plan order. An `answer` of 1 means the same source or, for preferences, that the first response is
+        better. It is in [0, 1], and NaN if it is missing, for the reason in `missing_reason`. `tokens_in`, `tokens_out`, `usd`
+        and `seconds` are None for a function and for judges without calls, such as "lexical".
 
     Raises
     ------
@@ -169,16 +169,16 @@ async def judge_async(
     mode : {"calls", "batch"}, default "calls"
         Whether to send single requests, or the plan through the provider's Batch API, at its prices.
     poll, on_status, batch_folder : float, callable, str or path, optional
-        Only for the mode "batch". Seconds between two requests for the status, default 30.0; function that is called with a line
-        of text for each change of a batch; folder for the files of a judge with `batch_provider: folder`, by default `batches`
-        next to the store.
+        Only for the mode "batch". `poll` is the number of seconds between two requests for the status, default 30.0. `on_status`
+        is called with a line of text for each change of a batch. `batch_folder` is the folder for the files of a judge with
+        `batch_provider: folder`, by default `batches` next to the store.
 
     Returns
     -------
     Verdicts
-        One row per trial, in plan order: `answer` in [0, 1], which is 1 for the same source or, for preferences, if the
-        first response is better, and NaN if missing; `missing_reason`; `tokens_in`, `tokens_out`, `usd` and `seconds` of
-        each trial, None for a function and for judges without calls, such as "lexical".
+        One row per trial, in plan order. An `answer` of 1 means the same source or, for preferences, that the first response is
+        better. It is in [0, 1], and NaN if it is missing, for the reason in `missing_reason`. `tokens_in`, `tokens_out`, `usd`
+        and `seconds` are None for a function and for judges without calls, such as "lexical".
 
     Raises
     ------

@@ -736,8 +736,8 @@ class _PlanExtender:
         """Draw the independent trials of an extension, which compare responses to different items.
 
         If the plan's independent trials are matched, one is drawn for each new paired trial. If they are pooled, their number
-        depends on the number of paired trials. They compare random agents on random items or, if `scored` has agents, these with
-        the agents of the first plan. Fewer trials are drawn if too few comparisons are left.
+        depends on the number of paired trials. They compare random agents on random items. If `scored` has agents, they compare
+        these with the agents of the first plan. Fewer trials are drawn if too few comparisons are left.
 
         paired : new paired trials, at least one
         scored : positions of the agents whose abilities the paired trials measure; () for all agents

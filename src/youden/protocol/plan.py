@@ -270,7 +270,7 @@ def make_plan(
         If budget, holdout, options or design do not fit the pool; the message names what to change. For example, [pool-small]:
         if the pool has fewer than 2 items or fewer than 3 agents. One or two agents are enough if they have several responses
         to an item, which are compared by self-trials. Also [calls-invalid], [holdout], [holdout-rule] and [plan-question]: if the
-        argument has no allowed value.
+        value of this argument is not allowed.
     ConfigError
         [unknown-design] if no such design is registered; [argument-type] if an argument has the wrong type.
 

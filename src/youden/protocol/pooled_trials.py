@@ -127,7 +127,7 @@ def adds_independent(plan: Plan) -> bool:
 def count_added_independent(plan: Plan, n_paired: int, *, n_scored: int, are_new: bool = False) -> int:
     """Return how many independent trials an extension or a round adds to its paired trials.
 
-    - If the plan has matched trials, one independent trial for each paired trial, one is added per paired trial.
+    - If the plan matches independent trials to paired trials, one is added per paired trial.
     - If the user requested a number of independent trials for the plan, or if the plan is for preferences, none is added.
     - If calls cost nothing, `FREE_PER_PAIRED` (4) are added per paired trial, at most `MAX_FREE` (200,000).
     - In all other plans, about 7 to 10% of the added calls are independent trials. Their number is a multiple of `n_scored`, so
@@ -150,11 +150,11 @@ def count_added_independent(plan: Plan, n_paired: int, *, n_scored: int, are_new
 def count_added_paired(plan: Plan, calls: int, *, n_scored: int, are_new: bool = False) -> int:
     """Return how many of the calls of an extension are paired trials.
 
-    - If the plan has matched trials, one independent trial for each paired trial, half of the calls are paired, rounded down.
-    - If calls cost nothing, all calls are paired. Independent trials do not count towards the budget.
+    - If the plan matches one independent trial to each paired trial, half of the calls are paired, rounded down.
+    - If calls cost nothing, all calls are paired, because independent trials then do not count towards the budget.
     - If the user requested a number of independent trials, all calls are paired, because the plan has this number already. All
       calls are also paired if the plan is for preferences.
-    - In all other plans, about 7 to 10% of the calls are independent trials, and the rest is paired. The number of independent
+    - In all other plans, about 7 to 10% of the calls are independent trials, and the rest are paired. The number of independent
       trials is a multiple of `n_scored`, so that a small extension may have none or more than 10% (`count_independent`).
 
     calls : number of calls of both trial types
@@ -351,7 +351,7 @@ def draw_scored_trials(
     eligible : bool array (n_agents, n_items), cells (agent, item) whose responses may be used
     rng : source of the partners and items
     scored, partners : int arrays, positions of the agents; an agent is not compared with itself
-    n : number of trials; below 1, there are none
+    n : number of trials; 0 or less for none
 
     Returns independent trials of the role "pooled", with weight 1 for the scored agent and 0 for its partner: n, or fewer if new
     comparisons are not found. Scored agents without a response or partner get none.

@@ -128,7 +128,7 @@ def _sum_independent_answers(verdicts: Verdicts) -> IndependentRates:
 def _number_comparisons(trials: Trials, plan: Plan) -> Positions:
     """Assign a number to each independent trial, the same for the same two cells (agent, item) in the same order.
 
-    For example, two trials have the same number if both compare agent A on item 1 with agent B on item 2, in this order, also
+    For example, two trials have the same number if both compare agent A on item 1 with agent B on item 2, in this order, even
     if they show different responses of these agents. The numbers are ordered by the item and agent of the first text, then by the
     agent and item of the second text.
 

@@ -410,7 +410,7 @@ class Run(RunView):
             Folder of the second run. Default: the folder RUN-by-JUDGE next to that of the run.
         store : str or path, optional
             Store of answers. Default: that of an earlier run in `out`, else YOUDEN_STORE, else the store of the project.
-            If the judge is that of the run: verdicts.db in `out`, because other stores may have its first answers.
+            If the judge is that of the run: verdicts.db in `out`, because any other store may return its first answers again.
         seed : int, default 0
             Seed of the selection of trials.
         max_cost : float, optional
@@ -479,8 +479,8 @@ class Run(RunView):
         attacks : str or sequence of str, optional
             Registered names of attacks, for example "clones" or "mirror". Default: all that are possible on this pool.
         base_agent : str, optional
-            Id of the base agent. Default: the last agent of the ranking; if another judge is set that makes calls, the agent with
-            the fewest words.
+            Id of the base agent. Default: the last agent of the ranking. If `judge` is another judge that makes calls, the
+            default is the agent with the fewest words.
         judge, store : str, optional
             Judge (name or .yaml) and store of answers. Default: those of the run.
         max_cost : float, optional

@@ -205,8 +205,8 @@ class RunView:
     ) -> Self:
         """Fit the answers again, as the command `youden fit` does.
 
-        The tables of the run are replaced; its report is not written again. An unfinished run is ranked by its answers so far;
-        `partial` in the `attrs` of `ranking` states how many.
+        The tables of the run are replaced; its report is not written again. An unfinished run is ranked by its answers so far.
+        `ranking.attrs["partial"]` then states how many there are.
 
         The folder of the run stores `target`, `robust`, `trusted` and `families` for later fits. None leaves a
         setting unchanged.
@@ -445,8 +445,8 @@ class RunView:
         Returns
         -------
         DataFrame
-            One row per agent, the highest quality first, with the columns of quality.csv: among others `agent`, `n_labels`,
-            `label_mean`, `quality` (the estimated mean label, in the unit of the labels), `low` and `high` (its 95%
+            One row per agent, the highest quality first, with the columns of quality.csv. Among others, these are `agent`,
+            `n_labels`, `label_mean`, `quality` (the estimated mean label, in the unit of the labels), `low` and `high` (its 95%
             interval), `rank` and `p_best` (probability of being the best). `attrs["summary"]` has sentences that
             summarize the estimates, and `attrs["notes"]` sentences about labelled agents and items that are not in the run.
 
@@ -490,7 +490,7 @@ class RunView:
         Parameters
         ----------
         n : int
-            Number of responses, at least 1. If fewer responses have no label, the table has all of these.
+            Number of responses, at least 1. If fewer than `n` responses are without a label, the table has all of them.
         out : str or path
             Table to write, a .csv with the columns id, prompt, text, the other agents' texts and an empty label. A .json with the
             same name records the agents and items of the responses. Neither file may exist.
@@ -510,7 +510,7 @@ class RunView:
         Returns
         -------
         ToLabel
-            Paths of both files (`table`, `key`), and in `given` the number of chosen responses by agent id.
+            `table` and `key` are the paths of both files; `given` has the number of chosen responses by agent id.
 
         Raises
         ------

@@ -157,9 +157,8 @@ def half_widths(components: AgentVariances, n_blocks: int, n_items: int) -> Floa
     Returns
     -------
     float array (n_agents,)
-        t·√(agent_item·Σ_j p_j² + residual/(2·n_blocks) + constant), with p_j the share of item j in the blocks and t the
-        0.975 quantile of Student's t with min(n_blocks, n_items) − 1 + `PRIOR_CLUSTERS` (6) degrees of freedom, in the unit of
-        abilities.
+        t·√(agent_item·Σ_j p_j² + residual/(2·n_blocks) + constant), in the unit of abilities. p_j is the share of item j in the
+        blocks. t is the 0.975 quantile of Student's t with min(n_blocks, n_items) − 1 + `PRIOR_CLUSTERS` (6) degrees of freedom.
     """
     agent_item_part = components.agent_item * item_share_squares(n_blocks, n_items)
     n_trials_of_agent = 2 * n_blocks

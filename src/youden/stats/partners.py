@@ -324,9 +324,9 @@ def fit_weighted_abilities(chunks: ChunkSource, totals: PairTotals, partners: Pa
     Returns
     -------
     WeightedAbilities
-        `ability` (n_agents,), on the scale of mean answers, the additive `effect` (n_agents,) of each agent, and the `covariance`
-        of the abilities over items; NaN for an agent without an answer with a partner of positive weight. False-positive rates
-        are not subtracted.
+        `ability` of each agent on the scale of mean answers, the additive `effect` of each agent, and the `covariance` of the
+        abilities over items. They are NaN for an agent without an answered trial with a partner of positive weight.
+        False-positive rates are not subtracted.
 
     Raises
     ------
@@ -336,8 +336,8 @@ def fit_weighted_abilities(chunks: ChunkSource, totals: PairTotals, partners: Pa
 
     Notes
     -----
-    The effects solve Σ_k W_ik·Σ_t w_t·(y_t − a_i − a_k) = 0 for each agent i, the inner sum over the trials of i and k,
-    with y the answers minus the mean answer to their item, plus the mean of all answers. The effects of partners are subtracted.
+    The effects solve Σ_k W_ik·Σ_t w_t·(y_t − a_i − a_k) = 0 for each agent i, with the inner sum over the trials of i and k. y is
+    an answer minus the mean answer to its item plus the mean of all answers. The effects of partners are subtracted.
     Partners therefore affect an agent's ability only through the noise of these effects.
 
     The ability is θ_i = (K − 2)/(K − 1)·a_i + c, with K agents and c = K/(K − 1) times the mean effect of the agents,

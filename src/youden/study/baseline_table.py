@@ -134,9 +134,9 @@ def study_baselines(
     Returns
     -------
     BaselinesStudy
-        One row per estimator: RMSE on held-out cells, Spearman's ρ and Kendall's τ with the dense ranking (a fit to all training
-        cells of the split), and the AUC for `groups` (None without groups), as summaries over the splits. Standard errors over
-        items come from resampled items, without new fits.
+        One row per estimator, whose values are summaries over the splits. They are the RMSE on held-out cells, Spearman's ρ and
+        Kendall's τ with the dense ranking (a fit to all training cells of the split), and the AUC for `groups` (None without
+        groups). Standard errors over items come from resampled items, without new fits.
 
     Raises
     ------

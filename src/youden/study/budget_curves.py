@@ -63,9 +63,9 @@ def compute_split_half(scores: Floats, fit_ability: Callable[[Floats], Floats], 
     Returns
     -------
     SplitHalf
-        Means over 20 random splits (`N_SPLITS`) with fixed seeds: Spearman's ρ between the two halves, with its SD, and the
-        recall by k, the share of the top k agents of one half that are in the top k of the other. ρ is not corrected to the full
-        number of items. Agents without an ability in one of the halves are left out of ρ.
+        Means over 20 random splits (`N_SPLITS`) with fixed seeds. `rho` is Spearman's ρ between the two halves, and `rho_sd` its
+        SD over the splits. `recalls` has, by k, the share of the top k agents of one half that are in the top k of the other. ρ
+        is not extrapolated to all items. Agents without an ability in one of the halves are left out of ρ.
 
     Raises
     ------

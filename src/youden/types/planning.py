@@ -93,8 +93,8 @@ class Split(ReadOnly):
     def allows_training(self, first: Ids, item: Ids, second: Ids, other_item: Ids) -> Bools:
         """Return which comparisons may be used for training scores.
 
-        The first text must not be in a held-out cell (agent and item). By the rule "strict", neither must the second text; by the
-        rule "paper", the second text does not matter.
+        The first text must not be in a held-out cell (agent and item). The rule "strict" requires the same of the second text;
+        the rule "paper" does not.
 
         Parameters
         ----------

@@ -247,8 +247,8 @@ class PlantedAgents:
 def plant_agents(pool: Pool, attack: Attack, *, base_agent: int, rng: np.random.Generator) -> PlantedAgents:
     """Add the adversarial agents of an attack to a copy of a pool.
 
-    They come after the agents of the pool. The new agents have no family and no group. If an id exists already, the new agent
-    gets this id with a number from 2, for example "mirror 2".
+    The new agents come after the agents of the pool, and have no family and no group. If their id exists already, a number from 2
+    is appended to it, for example "mirror 2".
 
     Parameters
     ----------
@@ -289,7 +289,7 @@ def plant_agents(pool: Pool, attack: Attack, *, base_agent: int, rng: np.random.
 
 
 def _make_unused_id(name: str, used_ids: set[str]) -> str:
-    """Return a name. If it is used already, the smallest number from 2 that makes it unique is appended."""
+    """Return a name, to which the smallest possible number from 2 is appended if the name is used already."""
     if name not in used_ids:
         return name
     numbered_ids = (f"{name} {number}" for number in count(2))
@@ -379,7 +379,7 @@ N_JOINED_BY_GROUP = 8
 def group_concatenation(context: AttackContext) -> dict[str, list[str]]:
     """Return agents with identical responses, each of which joins eight random responses of other agents.
 
-    These agents are a quarter of the agents of the attacked pool.
+    These agents are about a quarter of the agents of the attacked pool.
     """
     texts = [" ".join(context.draw_responses(j, N_JOINED_BY_GROUP)) for j in context.items]
     n_members = round(context.pool.n_agents * GROUP_SHARE / (1 - GROUP_SHARE))

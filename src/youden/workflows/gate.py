@@ -61,11 +61,11 @@ class RequiredCalls:
     calls, usd : int, float or None
         Additional calls on the same items, None if no number suffices, and their cost, None if a price is unknown.
     items, conditional_power : int, float or None
-        Set only if no number of calls on these items is enough. `items` is the approximate number of items that is enough if all
+        Set only if no number of calls on these items suffices. `items` is the approximate number of items that suffices if all
         comparisons on them are made. `conditional_power` is the probability of a decision after all comparisons on the present
         items; None if all have been made.
     items_at_current_difference : int or None
-        Number of items that is enough if the true difference equals the present estimate.
+        Number of items that suffices if the true difference equals the present estimate.
     independent_calls : int or None
         Number of additional independent calls that halves the standard errors of the false-positive rates. None if other calls
         on these items are enough, if the run cannot be extended by independent calls, or if the rates account for less than a
@@ -279,8 +279,8 @@ def plan_analyses(
     Raises
     ------
     InputError
-        [gate-agent], [gate-unjudged] if an agent or the baseline is unknown or has no answers; [gate-baseline] if there are no
-        agents, or the baseline is one of them; [gate-target] if earlier analyses or the labels have another target.
+        [gate-agent] if an agent or the baseline is unknown; [gate-unjudged] if it has no answers; [gate-baseline] if there are
+        no agents, or the baseline is one of them; [gate-target] if earlier analyses or the labels have another target.
     RunFolderError
         If the run is not judged and fitted; [gate-ledger] if the ledger is damaged.
     """
@@ -317,8 +317,8 @@ def gate_run(
         run that asks for preferences, only "items-like-these" is allowed. Default: "these-items" if this is the target of the
         run, otherwise "items-like-these".
     labels : LabelledAnswers, optional
-        Labelled responses of the run, from `workflows.quality.read_answers`. Quality is then compared instead of ability. Other
-        labels count as another analysis.
+        Labelled responses of the run, from `workflows.quality.read_answers`. Quality is then compared instead of ability. If
+        labels were added or changed, the gate counts as another analysis.
 
     Returns
     -------
@@ -326,14 +326,14 @@ def gate_run(
         One result per distinct agent (`agents`), whose `outcome` is "better", "no worse", "worse" or "undecided". The `outcome`
         of the gate is the least favourable of these; "undecided" is less favourable than "no worse". An agent with answers on
         fewer than 6 items (`MIN_ITEMS`) is undecided. All agents are undecided if the judge does not discriminate, unless labels
-        are given. Such an analysis has no interval, and is not recorded.
+        are given. In both cases, the agents have no interval, and their analyses are not recorded.
 
     Raises
     ------
     InputError
-        [gate-margin] if the margin is not in (0, 2); [gate-agent], [gate-unjudged], [gate-baseline] if an agent is
-        unknown, has no answers, or is the baseline, or if there are no agents; [gate-not-comparable] if the answers do not link
-        an agent with the baseline; [gate-target] if earlier analyses or the labels have another target.
+        [gate-margin] if the margin is not in (0, 2); [gate-agent] if an agent or the baseline is unknown; [gate-unjudged] if it
+        has no answers; [gate-baseline] if there are no agents, or the baseline is one of them; [gate-not-comparable] if the
+        answers do not link an agent with the baseline; [gate-target] if earlier analyses or the labels have another target.
     StatisticsError
         [quality-unknown] if the quality of an agent cannot be estimated from `labels`.
     RunFolderError
@@ -578,8 +578,8 @@ def evaluate_agent(
     GateResult
         The `outcome` is "better", "no worse", "worse" or "undecided". The result also has the difference with its interval.
         If the outcome is "undecided", `required.calls` is the number of additional calls that decide the next analysis with a
-        probability of at least 90%. If no number of calls is enough, `required.calls` is None, and `required.items` is the
-        number of items for a decision, or None if a million items are not enough either. For other outcomes, `required` is None.
+        probability of at least 90%. If no number of calls suffices, `required.calls` is None, and `required.items` is the
+        number of items for a decision. It is None if a million items do not suffice. For other outcomes, `required` is None.
 
     Raises
     ------

@@ -61,7 +61,7 @@ def rename_to_agent_ids(table: LabelTable, agent_ids: Collection[str], aliases: 
 
     Notes
     -----
-    A name that is the id of an agent in the run is not changed. Any other name is replaced by the first of
+    A name that is the id of an agent in the run is not changed. Any other name is replaced by the first of these ids that exists:
 
     1. the alias in its row, if this is the id of an agent;
     2. the id of the agent that has the name as its alias in the run;

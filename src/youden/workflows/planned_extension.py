@@ -39,7 +39,7 @@ class PlannedExtension:
         Ids of the new agents.
     half_width : float or None
         Expected half-width of the 95% intervals of the new agents. It is computed as if their answers varied as much as those of
-        the most variable agent. If a half-width was requested without new agents: that of 90% of the run's agents.
+        the most variable agent. If a half-width was requested without new agents, it is that of 90% of the run's agents.
     unfinished : UnfinishedExtension
         Record of the command in config.yaml until its report is written.
     resumed : bool

@@ -94,7 +94,7 @@ def choose_to_label(
     folder : RunFolder
         A fitted run.
     n : int
-        Number of responses to choose, at least 1; fewer are written if fewer have no label yet.
+        Number of responses to choose, at least 1. If fewer than `n` are without a label, all of them are chosen.
     out : Path
         CSV file to write, with the suffix .csv. Its columns are id, prompt, text, the other agents' texts on the item, and an
         empty label. Texts that a spreadsheet would run as a formula begin with an apostrophe. The JSON file has the same name
@@ -112,7 +112,7 @@ def choose_to_label(
     Returns
     -------
     ToLabel
-        Paths of the two files (`table`, `key`) and the number of chosen responses by agent id (`given`).
+        `table` and `key` are the paths of the two files; `given` has the number of chosen responses by agent id.
 
     Raises
     ------
@@ -265,7 +265,8 @@ class _RankedResponses:
         """Make the table of chosen responses: its header, and one row per response.
 
         The columns are id, shown_agent if requested, prompt, text, one column other_1, other_2, … per other agent, and label. The
-        rows have no value for the column label, because people fill it in. They end earlier if an agent has no text on the item.
+        rows have no value for the column label, because people fill it in. If other agents have no text on the item, the last
+        columns other_… of the row are also without value.
 
         chosen : responses, one per row
         rng : source of the random order of the other agents' texts on the item

@@ -1,6 +1,6 @@
 """Designs: rules that draw the paired comparisons of a plan, registered by name.
 
-Each file of this folder is one design, and `parts` has what they share. Another package can register more designs under the
+Each file of this folder has one design, and `parts` has what they share. Another package can register more designs under the
 entry-point group `youden.designs`.
 """
 

@@ -1,5 +1,6 @@
-"""Compare agents in cyclic blocks. A block takes one item and one shift, and each agent appears once first and once second in it.
+"""Compare agents in cyclic blocks, in which each agent appears once first and once second.
 
+A block has one item and one shift. The agents are arranged in a cycle, and a shift d compares each with the agent d places later.
 This module also has the base class of all designs, `TrialDesign`, and functions for blocks.
 """
 
@@ -63,9 +64,9 @@ class Cyclic(TrialDesign):
     -----
     The agents are in one random order π for the whole run; items and shifts are in random orders too. With K agents and
     J items, block s has item number s mod J, shift number (s + ⌊s/lcm(J, K − 1)⌋) mod (K − 1), and the pairs (π[q],
-    π[(q + d) mod K]) for all q. If only m of the K agents are eligible on an item, the block goes around these m in the
-    order π; a shift d ≥ m is replaced by the next one in the order of shifts that fits, and no pair of item and shift
-    is used twice. Blocks are drawn as long as the next one fits the budget.
+    π[(q + d) mod K]) for all q. If only m of the K agents are eligible on an item, the block has these m in the
+    order π. If the shift is m or more, or was used on the item, the next possible one in the order of shifts replaces it. Blocks
+    are drawn as long as the next one fits the budget.
     """
 
     name: ClassVar[str] = "cyclic"
@@ -280,8 +281,8 @@ class _ShiftsOnItem:
     def take_first_unused(self, candidates: Sequence[int]) -> int | None:
         """Find the first shift that was not used on the item yet, and mark it as used.
 
-        candidates : shifts in order of preference. A shift d compares each agent with the agent d places after it, so it must be
-            less than the number of agents.
+        candidates : shifts in order of preference. A shift d compares each agent with the agent d places after it. Shifts are
+            skipped unless they are less than the number of agents.
 
         Returns the shift, or None if no candidate is left.
         """

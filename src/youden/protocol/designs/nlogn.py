@@ -16,7 +16,7 @@ from youden.types.pool import Bools, Floats
 
 @dataclass(frozen=True, kw_only=True)
 class Nlogn(CellDesign):
-    """Choose c·(K + J)·ln(K + J) cells uniformly without replacement, or all if there are fewer: K agents, J items.
+    """Choose c·(K + J)·ln(K + J) cells at random for K agents and J items, or all cells if there are fewer.
 
     Use it only to reproduce the paper.
 
@@ -28,8 +28,7 @@ class Nlogn(CellDesign):
 
     References
     ----------
-    The paper's efficient sampling, C ∈ {.5, 1, 2, 3, 5}. With C = 1.6, it covers the 33% that the
-    paper's tables report.
+    The paper's efficient sampling, C ∈ {.5, 1, 2, 3, 5}. The paper's tables report it at 33% of the cells, which is C = 1.6.
     """
 
     c: float | None = None
@@ -74,8 +73,8 @@ class Nlogn(CellDesign):
     def get_notes(self, eligible: Bools, trials: Trials) -> tuple[str, ...]:
         """Return the notes of all cell designs, and a note if the option `c` requests more cells than there are.
 
-        All cell designs note that every cell has fewer partners than an item allows. For the K agents and J items of the pool,
-        the option `c` requests c·(K + J)·ln(K + J) cells; the note states that all eligible cells are used.
+        The notes of all cell designs are described in the base class. For the K agents and J items of the pool, the option `c`
+        requests c·(K + J)·ln(K + J) cells. The added note states that all eligible cells are used.
 
         eligible : bool array (n_agents, n_items), cells (agent, item) that may be compared: the training cells of the plan
         trials : the drawn trials, at least one

@@ -80,11 +80,11 @@ def fit_additive_trials(chunks: ChunkSource, *, n_agents: int, n_items: int) -> 
     Returns
     -------
     TrialFit or None
-        `ability` with mean 0 in units of answers (NaN for an agent without a trial), the `weight` of each agent's trials, the
-        expected answer `item_mean` of the average agent on each item, and the `covariance` of the abilities for the population
-        that the items are a sample of. For inference about exactly these items, multiply the variances by `fpc`, from 0 to 1.
-        None if fewer than 3 agents have trials, if fewer than 2 agents have trials on 2 items, or if the trials do not link all
-        agents.
+        `ability` has the mean 0, in units of answers, and is NaN for an agent without a trial. `weight` is the weight of each
+        agent's trials, and `item_mean` the expected answer of the average agent on each item. The `covariance` of the abilities
+        is for the population that the items are a sample of. For inference about exactly these items, multiply the variances by
+        `fpc`, from 0 to 1. None if fewer than 3 agents have trials, if fewer than 2 agents have trials on 2 items, or if the
+        trials do not link all agents.
 
     Notes
     -----

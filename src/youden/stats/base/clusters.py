@@ -179,7 +179,7 @@ def covariance_over_clusters(
     share : float array (n_agents, n_clusters)
         Share p_ij of cluster j in the weight of agent i. Rows sum to 1, or to 0 for an agent without a trial.
     relative_variance : float array (n_agents,), optional
-        Expected ratios of the agents' variances, positive: for example, 1 / number of trials. Default: all equal.
+        Expected variances of the agents in any common unit, above 0: for example, 1 / number of trials. Default: all equal.
     anchors : bool array (n_agents,), optional
         Agents over which the mean ability θ̄, the mean influence and the average variance are taken; those in fewer than 2
         clusters are left out. Default: all.
@@ -262,7 +262,7 @@ def covariance_of_chunks(
     share_squares : float array (n_agents,)
         Sum of the agent's squared shares over all chunks.
     relative_variance : float array (n_agents,), optional
-        Expected ratios of the agents' variances, positive: for example, 1 / number of trials. Default: all equal.
+        Expected variances of the agents in any common unit, above 0: for example, 1 / number of trials. Default: all equal.
     anchors : bool array (n_agents,), optional
         Agents over which the mean ability θ̄, the mean influence and the average variance are taken; those in fewer than 2
         clusters are left out. Default: all.
@@ -391,10 +391,10 @@ def unseen_effect_square(effect: Floats, n: Floats | Positions, *, floor: float 
 
     Notes
     -----
-    The estimate is q²·max(1 − 3r/n, floor) with the mean squared effect q² = (1 + Σd²)/(1 + r), in which one effect of
-    size 1 is added to those observed, and r = (Σd²)²/Σd⁴, or 0 without effects. r is the effective number of clusters
-    that make up the variance: k if k of n clusters have equal effects and the others none, n/3 if effects are normally
-    distributed. A small r means that effects are rare: other clusters may have an effect, but were not observed.
+    The estimate is q²·max(1 − 3r/n, floor). The mean squared effect is q² = (1 + Σd²)/(1 + r), in which one effect of size 1 is
+    added to those observed. r = (Σd²)²/Σd⁴, or 0 without effects, is the effective number of clusters that make up the variance:
+    k if k of n clusters have equal effects and the others none, n/3 if effects are normally distributed. A small r means that
+    effects are rare: other clusters may have an effect, but were not observed.
     """
     return _estimate_unseen_square((effect**2).sum(axis=1), (effect**4).sum(axis=1), n, floor=floor)
 
@@ -443,9 +443,9 @@ def shrink_component(
     Returns
     -------
     float array (n_agents,)
-        Variances of the effect, at least 0. Each is the mean of the agent's corrected products and of 100 added products. An
-        added product is the average component of all agents times the agent's relative variance. Without any product, the average
-        is `correction`, or 0 if that is negative.
+        Variances of the effect, at least 0. Each is the mean of the agent's products, increased by `correction`, and of 100 added
+        products. An added product is the average component of all agents times the agent's relative variance. Without any
+        product, the average component is `correction`, or 0 if that is negative.
     """
     mean_product = float(product_sum.sum() / max(n_products.sum(), 1))
     average_component = max(0.0, mean_product + correction)

@@ -166,10 +166,11 @@ def cell_correlation(a: Floats, b: Floats, *, level: float = 0.95) -> CellCorrel
     -------
     CellCorrelation
         Two correlations, each with `value`, `low` and `high`: `overall` is Spearman's ρ over all cells, and `within_items` the
-        mean of the ρ of single items. Items with fewer than 3 agents, or with constant values, are left out of this mean. Also
-        the numbers `n_cells` of cells with both values and `n_items` of items in the mean. The overall ρ is NaN for fewer than 3
-        cells or constant values, and the mean without an item. Bounds are NaN for fewer than 3 items, for an overall ρ that is ±1
-        or not defined without some of the items, and within items if all have the same ρ.
+        mean of the ρ of single items. Items with fewer than 3 agents, or with constant values, are left out of this mean.
+        `n_cells` is the number of cells with both values, and `n_items` that of the items in the mean. The overall ρ is NaN for
+        fewer than 3 cells or constant values, and the mean is NaN without an item. All bounds are NaN for fewer than 3 items. The
+        bounds of the overall ρ are also NaN if it is ±1, or not defined without some of the items. The bounds of the mean are
+        also NaN if all items have the same ρ.
 
     Raises
     ------

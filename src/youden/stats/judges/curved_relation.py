@@ -110,11 +110,10 @@ def curved_relation(
     Returns
     -------
     CurvedRelation
-        `shift` of each agent, its deviation from the curve in units of answers, with `std_error`, two-sided `p_value` and `df`
-        (degrees of freedom): float arrays (n_agents,), NaN if the trials do not determine the shift. Also
-        `unseen_effect_square` (n_agents,), and the statistics that `label_shift` needs for groups of agents: `score` (n_agents,),
-        `information` and `variance` (n_agents, n_agents), corrected for errors of the abilities, and `plain_score` and
-        `plain_information` without the correction.
+        `shift` is the deviation of each agent from the curve, in units of answers, with `std_error`, two-sided `p_value` and `df`
+        (degrees of freedom): float arrays (n_agents,), NaN if the trials do not determine the shift. The function `label_shift`
+        needs further statistics for groups of agents. `score` (n_agents,), `information` and `variance` (n_agents, n_agents) are
+        corrected for errors of the abilities; `plain_score` and `plain_information` are not.
 
     Notes
     -----

@@ -47,8 +47,8 @@ class ItemTotals:
         answer : float array (n_trials,)
             Answers in [0, 1], without NaN.
         *items : int arrays (n_trials,)
-            Positions of the items of the trials: one array for paired trials, two for independent trials. Their number must be
-            the same in every call, which is not checked.
+            Positions of the items of the trials: one array for paired trials, two for independent trials. Every call must pass
+            the same number of arrays, which is not checked.
         weight : float array (n_trials,), optional
             Weights of the trials, at least 0. Default: 1.
 

@@ -53,9 +53,9 @@ def estimate_rank_agreement(shift: JudgeShift, *, rng: np.random.Generator, n_dr
     Returns
     -------
     RankAgreement
-        `rho`, the median of ρ over the draws, the bounds `low` and `high` of its credible interval at `shift.level`, and its
-        attenuation `ceiling`. All are NaN if all agents have the same effect under judge A. The bounds are also NaN if the lower
-        one equals the upper one.
+        `rho` is the median of ρ over the draws, with the bounds `low` and `high` of its credible interval at `shift.level`. The
+        `ceiling` is the same median for draws of the true effects under judge A. All are NaN if all agents have the same effect
+        under judge A. The bounds are also NaN if the lower one equals the upper one.
 
     Notes
     -----

@@ -209,10 +209,10 @@ def quality_from_labels(
     Returns
     -------
     QualityEstimates
-        `quality` of all agents in [0, 1], the mean label that an agent would have, with credible intervals (`low`, `high`); the
-        `label_weight` of an agent's own labels, the `predicted` quality without them, and the probability `p_outlier` that the
-        agent does not fit the `regression` of quality on ability. If fewer than 5 agents have labels, no regression is fitted:
-        the estimates are the label means with Wilson intervals, and NaN for an agent without labels.
+        `quality` in [0, 1] is the mean label that an agent would have, with the credible interval `low`, `high`. `predicted` is
+        the quality without the agent's own labels, whose weight is `label_weight`. `p_outlier` is the probability that the agent
+        does not fit the `regression` of quality on ability. If fewer than 5 agents have labels, no regression is fitted. The
+        estimates are then the label means with Wilson intervals, and NaN for an agent without labels.
 
     Raises
     ------

@@ -374,11 +374,13 @@ class IndependentTotals:
 
         Notes
         -----
-        With μ the mean rate, c the dispersion of an answer (1 − μ for yes and no, times (K − 2)/(K − 1) for K > 2
-        agents) and d the design effect, the sum of the answers to agent i's n_i trials is cd times a Poisson variable of mean
-        n_i·f_i/(cd). The rates f_i have the distribution .97·Gamma(mean μ, SD κμ) + .03·Gamma(mean 4μ, SD 4μ). κ has a half-t
-        prior with 4 degrees of freedom and the scale ½, and is integrated out on a grid, with a REML term. For the estimate, the
-        prior has a mass of .8 at κ = 0; for the covariance, it has none. d is Σ_c (Σ_t e_t)²/Σe², at least 1, over the trials t
+        Let μ be the mean rate, d the design effect, and c the dispersion of an answer: its variance divided by its mean, which is
+        1 − μ for yes and no. For K > 2 agents, c is multiplied by (K − 2)/(K − 1). The sum of the answers to agent i's n_i trials
+        is modelled as cd times a Poisson variable of mean n_i·f_i/(cd).
+
+        The rates f_i have the distribution .97·Gamma(mean μ, SD κμ) + .03·Gamma(mean 4μ, SD 4μ). κ has a half-t prior with 4
+        degrees of freedom and the scale ½, and is integrated out on a grid, with a REML term. For the estimate, the prior has a
+        mass of .8 at κ = 0; for the covariance, it has none. d is Σ_c (Σ_t e_t)²/Σe², at least 1, over the trials t
         of each cell c (an agent on an item) with the residuals e.
 
         References

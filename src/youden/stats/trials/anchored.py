@@ -552,7 +552,7 @@ def compute_linked_influence(
         Function without parameters that returns an iterator over the anchor trials in chunks (`LinkingChunk`), each time it is
         called.
     linked : LinkedEffects
-        Effects of all agents that were estimated from the same trials, with `n_trials` and `partner_share` of each agent.
+        Effects of all agents, estimated from the same trials, with `n_trials` and `partner_share` of each agent.
     scale : AnchorScale
         Scale of the anchors, which are the first of all agents: their mean ability and the effects of anchors and items.
     anchors : callable
@@ -562,9 +562,10 @@ def compute_linked_influence(
     Returns
     -------
     callable
-        Function that, each time it is called, iterates over tuples (items, influence, share): a slice of items, and float
-        arrays (n_agents, n_chunk_items) of their influence on each ability, in units of answers, and of their share in each
-        agent's anchor trials. `n_agents` is the number of all agents; both arrays are 0 for agents without anchor trials.
+        Function without parameters. Each call returns an iterator over tuples (items, influence, share). `items` is a slice.
+        `influence` and `share` are float arrays (n_agents, n_chunk_items), 0 for agents without anchor trials. `n_agents` is the
+        number of all agents. `influence` is the influence of the items on each ability, in units of answers. `share` is their
+        share in each agent's anchor trials.
 
     Notes
     -----

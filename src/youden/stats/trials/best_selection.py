@@ -100,10 +100,9 @@ def select_best(
     Returns
     -------
     Choice or None
-        Positions of the selected `agents`, the best first; their `regret_bound` in the unit of abilities; positions of other
-        `candidates`; the interval `ability_low`, `ability_high` of the first agent; the upper bounds `ahead` (n_agents, top);
-        posterior probabilities `p_best` (n_agents,) of being best; and `expected_regret`. None if an ability is NaN, if there are
-        fewer than 2 agents, or if two agents cannot be compared.
+        The selection: positions of the selected `agents`, the best first, and of the other `candidates`; the `regret_bound` and
+        the `expected_regret` in the unit of abilities; and the probability `p_best` of each agent of being the best. None if an
+        ability is NaN, if there are fewer than 2 agents, or if two agents cannot be compared.
 
     Notes
     -----

@@ -52,7 +52,8 @@ class YesCounts:
     def add(self, first: Ids, second: Ids, yes: Bools) -> None:
         """Count independent trials, which compare responses to different items, and their yes answers by pair of agents.
 
-        The counts of the class, `n` and `n_yes`, are changed in place. A pair counts above their diagonal, in either order.
+        The counts of the class, `n` and `n_yes`, are changed in place. Each pair is counted above the diagonal, whichever
+        agent comes first.
 
         Parameters
         ----------

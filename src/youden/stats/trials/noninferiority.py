@@ -41,9 +41,9 @@ class ConservativeDifference(NamedTuple):
     n_effective_items : float
         Number of equally weighted items with the same information.
     unseen_effect_square : float
-        Squared effect of a kind of item that no item has shown yet; 1 if no item shows a difference.
+        Squared effect of a kind of item that the run does not contain yet; 1 if no item shows a difference.
     residual_variance : float, default 0
-        Part of the variance that more trials on the same items remove.
+        Part of the variance that more trials on the same items reduce.
     min_items : float, default ∞
         Number of items of the agent that has fewer.
     rate_variance : float, default 0
@@ -90,8 +90,8 @@ class ConservativeDifference(NamedTuple):
         -------
         ConservativeDifference
             Copy with the difference of the abilities (`value`), the variance of the difference of the rates (`rate_variance`),
-            its degrees of freedom (`rate_df`) and `rates_improve`. Other fields are unchanged. Rates that were subtracted before
-            are not added back.
+            its degrees of freedom (`rate_df`) and `rates_improve`. Other fields are unchanged. Call it only once: a second call
+            would subtract the rates again.
         """
         variance, df = rates.difference_variance(new, old)
         rate_difference = float(rates.rate[new] - rates.rate[old])
@@ -225,10 +225,10 @@ def estimate_difference(influence: InfluenceTable, new: int, old: int) -> Conser
     Returns
     -------
     ConservativeDifference
-        The difference `value` in the unit of abilities; its `variance`, of which `residual_variance` is the part that more trials
-        on the same items remove; `n_items` with a trial of either agent, `n_effective_items`, `shared_items` with trials of both,
-        and `min_items` of the agent that has fewer; and `unseen_effect_square`, the squared effect of a kind of item that no
-        item has shown yet. False-positive rates are not subtracted: see `with_rates`.
+        The difference `value` in the unit of abilities, with its `variance`. More trials on the same items reduce only the part
+        `residual_variance`. `n_items` items have a trial of either agent, `shared_items` have trials of both, and `min_items` is
+        the number of items of the agent that has fewer. `unseen_effect_square` estimates the squared effect of a kind of item
+        that the run does not contain yet. False-positive rates are not subtracted: see `with_rates`.
 
     Raises
     ------

@@ -56,7 +56,7 @@ def partner_split_half(
     PartnerSplitHalf
         Means over the splits of Spearman's ρ between the two rankings (`rho`), and of the absolute difference of each agent's two
         ranks (`rank_change`, float array (n_agents,)). NaN if no split is informative, and for an agent that was not compared
-        with both halves. `n_splits` is the parameter, whatever number of splits was informative.
+        with both halves. `n_splits` is the given number of splits, even if fewer were informative.
 
     Raises
     ------

@@ -108,11 +108,11 @@ def fit_preferences(
     Returns
     -------
     PreferenceFit
-        `ability` (n_agents,), NaN for an agent without a trial, and its `covariance` over items, NaN for an agent with fewer than
-        6 effective items. A difference of two abilities is the win rate of one agent against the other minus its loss rate. The
-        abilities of each set of agents that trials link, directly or through other agents, sum to 0; `component` numbers these
-        sets. Also `n_trials` and `n_effective_items` of each agent, and `position_effect` with `value`, `low` and `high`: the win
-        rate of the first response minus its loss rate for equal agents. It is NaN if the orders do not determine it.
+        `ability` is NaN for an agent without a trial. Its `covariance` over items is NaN for an agent with fewer than 6 effective
+        items. A difference of two abilities is the win rate of one agent against the other minus its loss rate. A component is a
+        set of agents that trials link, directly or through other agents; the abilities of each `component` sum to 0. The
+        `position_effect` is the win rate of the first response minus its loss rate for equal agents. It is NaN if the orders do
+        not determine it.
 
     Raises
     ------

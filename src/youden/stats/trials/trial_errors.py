@@ -94,9 +94,9 @@ def compute_item_influence(
     Returns
     -------
     InfluenceTable
-        `influence`, `weight` (share of the item in the agent's total weight) and `n_trials` (of positive weight) of all cells,
-        float arrays (n_agents, n_items), 0 for a cell without a trial; the given `ability`; and `within_item_variance`
-        (n_agents,), the variance of each agent's residuals on an item, NaN without two trials on one item.
+        `influence`, `weight` (share of the item in the agent's total weight) and `n_trials` (of positive weight) are float arrays
+        (n_agents, n_items), 0 for a cell without a trial. `within_item_variance` (n_agents,) is the variance of each agent's
+        residuals within items, NaN if no item has two trials of the agent. `ability` is the given one.
 
     Raises
     ------
@@ -247,9 +247,9 @@ def trial_means(chunks: ChunkSource, *, n_agents: int, target: Target) -> TrialM
     Returns
     -------
     TrialMeans
-        Mean answers `ability` (n_agents,), NaN for an agent without a trial; `weight` (n_agents,), the numbers of trials; the
-        `covariance` of the means, which is NaN if fewer than 3 agents have trials in 2 clusters (items or blocks); and `method`,
-        a description of the covariance estimator, or the reason why there is none.
+        `ability` has the mean answer of each agent, NaN without a trial, and `weight` its number of trials. The `covariance` of
+        the means is NaN if fewer than 3 agents have trials in 2 clusters (items or blocks). `method` describes the covariance
+        estimator, or states why there is none.
 
     Raises
     ------
