@@ -120,6 +120,9 @@ def test_different_halves_are_significant_and_equal_ones_rarely() -> None:
     aa_test = run_aa_test(replace(output, answer=output.answer / 4), n_splits=5)  # scores lie in [−1, 1]
     assert aa_test.significant_rate <= 0.05
     assert aa_test.gated_worse <= 0.05
+    assert aa_test.n_pairs == 5 * output.plan.n_agents
+    assert aa_test.summary.startswith(f"Of {aa_test.n_pairs} pairs")
+    assert run_aa_test(output, n_splits=0).summary.startswith("Nothing was tested")
 
 
 def test_a_pool_without_repeats_is_refused_with_what_halves_need() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import Unpack
 
 import numpy as np
@@ -120,6 +121,14 @@ def test_a_budget_too_small_for_all_partners_uses_fewer_with_a_note() -> None:
     assert len(plan) <= 3480
     assert np.bincount(plan.first[plan.trial_type == PAIRED] * 200 + plan.item[plan.trial_type == PAIRED]).max() == 2
     assert "2 of 29 others" in plan.notes[0]
+
+
+def test_a_note_on_partners_counts_only_agents_that_share_an_item() -> None:
+    pool = make_pool(30, 200)
+    texts = pool.texts.copy()
+    texts[np.arange(200) % 30, np.arange(200)] = None  # no item has responses of all agents
+    plan = make_plan(replace(pool, texts=texts), design="nlogn", calls="1%", holdout=0)
+    assert "of 28 others" in plan.notes[0]
 
 
 def test_an_excessive_c_is_limited_with_a_note() -> None:

@@ -27,6 +27,8 @@ class Halves:
     ----------
     n_agents, n_splits : int
         Number of agents, and of random splits of their repeats.
+    n_pairs : int
+        Number of pairs of halves whose difference has an interval, over all agents and splits. The rates refer to them.
     significant_rate : float
         Share of pairs of halves that are significantly different; .05 is expected at most.
     gated_worse : float
@@ -35,15 +37,17 @@ class Halves:
 
     n_agents: int
     n_splits: int
+    n_pairs: int
     significant_rate: float
     gated_worse: float
 
     @property
     def summary(self) -> str:
         """The result as a sentence."""
-        n_pairs = self.n_agents * self.n_splits
+        if self.n_pairs == 0:
+            return "Nothing was tested, because no difference between two halves of an agent has an interval. No call was made."
         return (
-            f"Of {n_pairs:,} pairs of halves ({self.n_agents} agents, {self.n_splits} splits of their repeats), "
+            f"Of {self.n_pairs:,} pairs of halves ({self.n_agents} agents, {self.n_splits} splits of their repeats), "
             f"{self.significant_rate:.1%} are significantly different (expected: at most 5%), and a gate calls "
             f"{self.gated_worse:.1%} worse (expected: at most 2.5%). No call was made."
         )
@@ -95,7 +99,7 @@ def run_aa_test(verdicts: Verdicts, *, n_splits: int = 20, seed: int = 0) -> Hal
     significant_rate, worse_rate = 0.0, 0.0
     if false_positives:
         significant_rate, worse_rate = np.mean(false_positives, axis=0).tolist()
-    return Halves(plan.n_agents, n_splits, significant_rate, worse_rate)
+    return Halves(plan.n_agents, n_splits, len(false_positives), significant_rate, worse_rate)
 
 
 def _compare_halves(halved_verdicts: Verdicts, n_agents: int) -> list[tuple[bool, bool]]:

@@ -211,7 +211,7 @@ class CellDesign(TrialDesign, ABC):
             return ()
 
         # with ordered pairs, a trial is a comparison of the cell of its first text
-        n_agents, n_items = eligible.shape
+        n_items = eligible.shape[1]
         cell_by_trial = trials.first.astype(np.int64) * n_items + trials.item
         n_partners_by_cell = np.bincount(cell_by_trial)
         max_partners = int(n_partners_by_cell.max())
@@ -222,7 +222,7 @@ class CellDesign(TrialDesign, ABC):
             return ()
         return (
             f"the budget is too small for the {self.name} design with all partners: "
-            f"each cell is compared with {max_partners} of {n_agents - 1} others",
+            f"each cell is compared with {max_partners} of {max_possible_partners} others",
         )
 
     def _check_eligible(self, eligible: Bools) -> None:
