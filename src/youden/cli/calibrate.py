@@ -209,8 +209,8 @@ def stress_command(
 
     The pool is POOL, or the pool of a judged RUN. An attack consists of agents that try to raise their ranks: clones, a ring with
     a secret word, templates, concatenated or paraphrased responses of other agents, copied sources, words of the prompt, padding,
-    instructions to the judge, and others. Without --attack, all are planted that the pool allows. Some modify the responses of
-    --base-agent, by default the agent that ranks last, or the agent with the fewest words if a ranking would cost calls. Each
+    instructions to the judge, and others. Without --attack, all attacks that the pool allows are planted. Some modify responses
+    of --base-agent, by default the agent that ranks last, or the agent with the fewest words if a ranking would cost calls. Each
     planted agent is compared with each agent of the pool as often as two agents of the pool are compared. For a RUN, only trials
     with planted agents are new; answers to all other trials come from the store. With a judge that makes no calls, the command
     runs offline.

@@ -227,14 +227,15 @@ def estimate(
     jury : sequence of JudgeConfig, default ()
         All judges of the jury that the judge belongs to. Their stored answers do not count as answers under other settings.
     saved : frozenset of str, default frozenset()
-        Request hashes of answers that the run's folder has. They count as stored, also if the store cannot be read.
+        Request hashes of answers in the run's folder. They count as stored, even if the store cannot be read.
 
     Returns
     -------
     Cost
         The estimate. `calls` counts all trials. `tokens_in`, `tokens_out`, `usd` and `minutes` count a request that several
-        trials share once. `stored` counts the trials with an answer or a rejection in the store, and `usd_left` is the cost of
-        the others in USD, None if no outcome is stored. If a price is unknown, `usd` and `usd_left` are None.
+        trials share once. `stored` counts the trials with an answer or a rejection in the store, or an answer in `saved`.
+        `usd_left` is the cost of the others in USD; None if no outcome is stored. If a price is unknown, `usd` and `usd_left` are
+        None.
     """
     if config.judges:
         estimate_judge = partial(

@@ -307,7 +307,7 @@ def sample_pairs(
     item_of_text : int array (n_texts,), item of each text, ascending
     rng : random number generator
     paired : whether the two texts of a pair respond to the same item
-    limit : maximum number of pairs, by default 20,000; if there are no more possible pairs, all of them are returned
+    limit : maximum number of pairs, by default 20,000; if no more pairs are possible, all of them are returned
 
     Returns the positions of the first and of the second texts, two int arrays (n_pairs,), both empty if no pair is possible.
     """
@@ -380,11 +380,12 @@ def compute_text_weights(
     """Compute a weight for each text. Texts that share unusually many words with other responses to their item weigh less.
 
     1. A word is common on an item if at least two agents used it in their responses to the item.
-    2. The overlap of a text is the sum of the weights of its common words. The overlap of an agent is the mean over its texts.
-    3. The limit of an item is `MAX_QUARTILES` (2) times the upper quartile of the agents' overlaps that are above 0.
+    2. The overlap of a text is the sum of the weights of its common words. The overlap of an agent is the mean over its texts on
+       the item.
+    3. The limit of an item is `MAX_QUARTILES` (2) times the upper quartile of those overlaps of agents that are above 0.
     4. The weight of a text is min(1, limit / overlap) to the power of `LENGTH_POWER` (2).
 
-    The steps 2 to 4 are done for each column of `word_weights` (each model) separately.
+    Steps 2 to 4 are done separately for each model, a column of `word_weights`.
 
     matrix : int8 csr_array (n_texts, n_words), 1 if the text contains the word
     item_of_text, agent_of_text : int arrays (n_texts,), item and agent of each text; `item_of_text` ascends

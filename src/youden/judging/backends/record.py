@@ -19,7 +19,7 @@ class BackendRecord:
     """Properties of a backend or a provider, known without importing its class, whose library may load slowly."""
 
     class_path: str = "youden.judging.backends.openai:OpenAIJudge"
-    """Its class, which converts to its wire format, as "module:Class"; by default, the OpenAI chat format. Empty for a replay."""
+    """Class that queries it, as "module:Class". By default, the class of the OpenAI chat format. Empty for a replay."""
     makes_calls: bool = True
     """Whether it answers single requests; else it answers whole plans."""
     address: str = ""
@@ -30,15 +30,15 @@ class BackendRecord:
     Its name must end in _KEY, _TOKEN, _SECRET or _PASSWORD, because messages mask the values of variables with these endings.
     """
     batches: str | None = None
-    """Key of the class that sends its batches; None if it has no Batch API."""
+    """Name of the class that sends its batches (a key of `_BATCH_CLASSES` in `engine.py`); None if it has no Batch API."""
     package: str | None = None
     """Package that it needs in addition to those of youden."""
     title: str = ""
     """Name on the page of providers; empty for a backend that is not a provider."""
     unsupported: Mapping[str, str] = field(default_factory=dict)
-    """Parameters that it ignores or for which it rejects a request → what to write in a judge's config instead, or "no seed" if
-    nothing replaces the parameter `seed`. The parameters have the names of OpenAI's API: `seed`, `logprobs` (sent for `decision:
-    logprobs`), `response_format` (sent for `decision: json`), or any key of `parameters`."""
+    """Parameters that it ignores, or for which it rejects a request → what to write in a judge's config instead. If nothing
+    replaces a parameter, such as `seed`, the value is "no seed". The parameters have the names of OpenAI's API: `seed`,
+    `logprobs` (sent for `decision: logprobs`), `response_format` (sent for `decision: json`), or any key of `parameters`."""
     model_pattern: str | None = None
     """Regular expression of the models that imply this backend if a config names no backend; None if no model does."""
     reasoning_pattern: str | None = None
@@ -52,4 +52,4 @@ class BackendRecord:
     priced_as: str = ""
     """Its name in litellm's table of prices, if that differs."""
     is_priced_by_litellm: bool = True
-    """Whether litellm's table contains the prices of its models, which may be absent because they vary by request."""
+    """Whether litellm's table contains the prices of its models. For example, it lacks prices that vary by request."""

@@ -86,7 +86,7 @@ class _Server:
         """Record a failed call. The server is left out after a failure that affects all calls, or after three in a row.
 
         A server that is left out gets its first probe, a call that tests whether it works again, after 1 second. Each failed
-        probe doubles this time, up to 30 seconds. Other failed calls to a server that is left out only count in `n_failed`.
+        probe doubles this time, up to 30 seconds. Other failed calls to a server that is left out only increase `n_failed`.
 
         reason : why the call failed
         now : time by the clock of the judge, in seconds

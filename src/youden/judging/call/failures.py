@@ -146,7 +146,7 @@ def make_http_error(
     status : int
         HTTP status of the reply, or the status that a code means.
     codes : sequence of object
-        The error's codes. A known code decides, whatever the status, except for a 403 about the content of the request.
+        The error's codes. A known code takes precedence over the status, except for a 403 about the content of the request.
     message : object
         The error's message. For the statuses 400, 412, 422 and 429, it is searched for known wording about the account. A message
         about a rate limit (429) is not searched. For 403, it is searched for wording about the content of the request. A message

@@ -2,9 +2,9 @@
 
 The rate is learned from the answers and not from headers, because the same header has different meanings: with one
 provider, it counts requests per minute, with another per day. A decrease is kept only if the server still gives nearly
-as many answers. Otherwise, it rejects requests at random, at any rate, because it lacks capacity. The rate times the mean
-duration of a call is the mean number of calls in flight, of which a server may accept a certain number. It is therefore
-also their limit.
+as many answers. Otherwise, it rejects requests at random, at any rate, because it lacks capacity. A server may also limit
+the calls in flight. Their limit is therefore their mean number at the learned rate: the rate times the mean duration of a
+call.
 """
 
 from __future__ import annotations
@@ -16,16 +16,15 @@ from typing import NamedTuple
 
 WINDOW_SECONDS = 2.0
 MIN_REPLIES, MIN_ANSWERS = 50, 25
-"""Shortest time and smallest number of replies after which the rate may change. The last number is sufficient if no request
-was rejected."""
+"""The rate may change after this time and `MIN_REPLIES` replies, or `MIN_ANSWERS` if no request was rejected."""
 MAX_GAP_SECONDS = 10.0
-"""Longest time between two replies of a window: a longer one is an outage or a pause, in which no rate can be measured."""
+"""Longest time between two replies of a window. A longer time is an outage or a pause, in which no rate can be measured."""
 
 MAX_SHARE = 0.035
 LOW_SHARE = 0.01
-"""The rate decreases if a larger share of the requests than the first number is rejected. It increases up to the second one."""
+"""The rate decreases if the share of rejected requests exceeds `MAX_SHARE`. It increases if the share is at most `LOW_SHARE`."""
 MAX_TOLERANCE, LOW_TOLERANCE = 1.5, 0.5
-"""While a share of rejected requests is tolerated, these multiples of it are added to the numbers above."""
+"""While a share of rejected requests is tolerated, these multiples of it are added to `MAX_SHARE` and `LOW_SHARE`."""
 MAX_TOLERATED_SHARE = 0.5
 N_TOLERANT_WINDOWS = 64
 """Largest share of rejected requests that is tolerated after a decrease in vain, and for how many windows."""
@@ -42,8 +41,8 @@ MIN_RATE = 0.2
 
 MAX_REJECTIONS_IN_A_ROW = 15
 N_ACCEPTED_IN_A_ROW = 1
-"""Nothing is sent for a while after 15 replies with HTTP 429 in a row, or if at most one other request was sent between the last
-15 rejected ones. The second rule does not wait until requests that were accepted earlier are answered."""
+"""A pause begins after 15 replies with HTTP 429 in a row, or if at most one other request was sent between the last 15 rejected
+ones. The second rule also applies while earlier requests, which the server accepted, are still being answered."""
 MIN_PAUSE_SECONDS = 1.0
 MAX_BACKOFF_SECONDS = 30.0
 """Shortest and longest pause if the server does not state Retry-After."""
@@ -53,7 +52,7 @@ ROUNDING_SECONDS = 0.5
 """Added to Retry-After, which servers round to whole seconds."""
 
 MAX_BLOCKED_SECONDS = 300.0
-"""Time after the first pause in which the server must answer a request; otherwise it blocks the judge."""
+"""The run ends if the server answers no request for this time after the first pause began."""
 
 BURST_SECONDS = 0.1
 """The requests of this time may be sent at once."""
@@ -63,14 +62,14 @@ class LearnedRateLimiter:
     """Limit the requests per second to what the server accepts; there is no limit before the first HTTP 429.
 
     Replies are counted in windows of at least two seconds and 50 replies. If more than 3.5% of the requests of a window are
-    rejected, the rate decreases to the number of answers per second; if several processes send requests, to their mean. The
-    next window begins when the requests that were sent before have been answered. If it has fewer answers nearly in
-    proportion to the requests, the server rejects requests at random. The decrease is then undone, and this share of rejected
-    requests is tolerated for the next 64 windows, if it is at most one half.
+    rejected, the rate decreases to the number of answers per second; if several processes send requests, to the mean of their
+    numbers. The next window begins when the requests that were sent before have been answered. If its answers decrease nearly
+    in proportion to the requests, the server rejects requests at random. The decrease is then undone, and this share of
+    rejected requests, if it is at most one half, is tolerated for about 64 windows.
 
-    A window after an increase is not compared with later ones, because the token bucket of a server may have filled while the
-    rate was low. If other processes send requests, the comparison is made after three decreases, because the other processes
-    need this time to decrease their rates, too.
+    The window after an increase is not compared with later ones, because the server may have saved up permissions for requests
+    while the rate was low. If other processes send requests, the comparison is made after three decreases, because the other
+    processes need this time to decrease their rates, too.
 
     Attributes
     ----------
@@ -83,7 +82,7 @@ class LearnedRateLimiter:
     def __init__(self) -> None:
         self.rate: float | None = None
         self.max_in_flight = inf
-        self._n_processes = 1  # that send requests, including this one
+        self._n_processes = 1  # processes that send requests, including this one
         self._queue = asyncio.Lock()
         self._next_send = 0.0
         self._paused_until = 0.0
@@ -92,15 +91,15 @@ class LearnedRateLimiter:
         self._n_sent = 0
         self._n_rejected_in_a_row = 0
         self._first_pause = inf  # start of the first pause since the last answer
-        self._last_rejections: deque[int] = deque(maxlen=MAX_REJECTIONS_IN_A_ROW)  # numbers of the requests
+        self._last_rejections: deque[int] = deque(maxlen=MAX_REJECTIONS_IN_A_ROW)  # numbers of the rejected requests
         self._window_start = self._last_reply = inf  # the first window begins after the first answer
-        self._n_replies = self._n_rejected = 0  # in this window
+        self._n_replies = self._n_rejected = 0  # in the current window
         self._longest_answer = 0.0  # seconds from sending a request to its answer, in this window
-        self._answer_seconds = 0.0  # sum of these seconds
+        self._answer_seconds = 0.0  # sum over the answers of this window
         self._tolerated_share = 0.0  # share of requests that the server rejects at any rate
         self._n_tolerant_windows = 0
         self._before_decrease: _Window | None = None  # the window with which later ones are compared
-        self._n_decreases = 0  # since this window
+        self._n_decreases = 0  # since the window `_before_decrease`
         self._was_increased = False  # whether the rate was increased before this window
         self._increase = FIRST_INCREASE
 
@@ -141,7 +140,7 @@ class LearnedRateLimiter:
                 self._next_send = max(self._next_send, loop.time() - BURST_SECONDS) + 1 / self.rate
 
     def number_request(self) -> int:
-        """Return the number of a request that is sent now."""
+        """Return a number for the request that is sent now. Requests are numbered from 1."""
         self._n_sent += 1
         return self._n_sent
 
@@ -169,7 +168,7 @@ class LearnedRateLimiter:
         number : int
             Number of the request, from `number_request`.
         retry_after : float or None
-            Seconds that the server asked to wait; None if it did not say.
+            Seconds that the server asked to wait; None if it asked for no wait.
         """
         now = asyncio.get_running_loop().time()
         self._last_rejections.append(number)
@@ -184,7 +183,7 @@ class LearnedRateLimiter:
         self._count_reply(None)
 
     def _are_last_requests_rejected(self) -> bool:
-        """Return whether nearly all requests that were sent between the last rejected ones were rejected, too."""
+        """Return whether at most `N_ACCEPTED_IN_A_ROW` other requests were sent between the last 15 rejected ones."""
         n_requests = max(self._last_rejections) - min(self._last_rejections) + 1
         n_rejected = len(self._last_rejections)
         return n_rejected == MAX_REJECTIONS_IN_A_ROW and n_requests - n_rejected <= N_ACCEPTED_IN_A_ROW
@@ -258,7 +257,7 @@ class LearnedRateLimiter:
             self._increase = min(self._increase + FIRST_INCREASE, MAX_INCREASE)
 
     def _compute_fair_share(self, answers_per_second: float) -> float:
-        """Return the mean number of answers per second of all processes, given the number of this process."""
+        """Return the mean number of answers per second over all processes, given that of this process."""
         if len(self._answers_of_others) < 2:
             return answers_per_second
         (start, n_before), (end, n_after) = self._answers_of_others[0], self._answers_of_others[-1]

@@ -248,7 +248,7 @@ def check_usage_for(
 ) -> tuple[Completion, str | None]:
     """Check that the token counts that a provider reports are possible for a request.
 
-    Counts are too small if a token would be longer than 128 bytes. They are too large if they exceed 4 times the largest possible
+    Counts are too small if a token would have more than 128 bytes. They are too large if they exceed 4 times the largest possible
     number of tokens.
 
     Parameters
@@ -282,7 +282,7 @@ def check_usage(
 ) -> tuple[Completion, str | None]:
     """Check that the token counts of a completion are possible for a request of a given size.
 
-    Counts are too small if a token would be longer than `MAX_TOKEN_BYTES` (128 bytes). They are too large if they exceed
+    Counts are too small if a token would have more than `MAX_TOKEN_BYTES` (128) bytes. They are too large if they exceed
     `MAX_USAGE_FACTOR` (4) times the largest possible number of tokens.
 
     Parameters

@@ -72,7 +72,7 @@ class RetryPolicy:
               (`MAX_THROTTLED_SECONDS`).
             - After another error, `max_tries` attempts have failed, or the server asked for a wait longer than 300 seconds.
 
-            The wait is random. Its upper limit doubles with each failure, and the wait that the server asked for is added.
+            The wait is random; its upper limit doubles with each failure. The wait that the server asked for is added.
         """
         if error.kind != "transient":
             return None

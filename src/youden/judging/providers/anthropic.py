@@ -1,7 +1,7 @@
 """Query Claude through Anthropic's Messages API, and convert requests and replies from and to the OpenAI chat format.
 
-So request hashes, cassettes and the checks of a reply are the same as for all judges. Single calls and batches share
-the conversion.
+Request hashes, cassettes and the checks of a reply are therefore the same as for other judges. Single calls and batches
+share the conversion.
 """
 
 from __future__ import annotations

@@ -126,8 +126,8 @@ def compute_label_probabilities(
     """Compute the probability of each label from the log-probabilities of the first token of an answer.
 
     The probability of a label is the sum over the tokens that belong to the label. A token belongs to a label if it equals the
-    label, or if this label and no other begins with the token. Letter case, and punctuation and white space around the token, do
-    not matter.
+    label, or if this label and no other begins with the token. Letter case does not matter, nor do punctuation and white space
+    around the token.
 
     Parameters
     ----------

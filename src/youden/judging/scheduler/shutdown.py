@@ -316,7 +316,7 @@ def exceeds_max_missing(n_missing: int, n_done: int, *, max_missing: float, is_c
     Parameters
     ----------
     n_missing, n_done : int
-        Number of done trials without an answer, and number of all done trials.
+        Number of trials without an answer, and number of all trials, among those that have an outcome.
     max_missing : float
         Largest fraction of trials without an answer with which the run continues, in [0, 1].
     is_certain : bool, default False

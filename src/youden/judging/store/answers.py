@@ -309,7 +309,7 @@ class Store:
             Whether an answer replaces the stored answer, because the request was repeated. By default, the first answer is kept.
         may_flush : bool, default True
             Whether this call may flush and wait for the disk. It flushes if 64 outcomes (`MAX_PENDING_WRITES`) are in memory, or
-            if the last flush was 0.25 seconds (`FLUSH_INTERVAL_SECONDS`) ago. If False, the caller has to call `flush`.
+            if the last flush was at least 0.25 seconds (`FLUSH_INTERVAL_SECONDS`) ago. If False, the caller has to call `flush`.
 
         Raises
         ------

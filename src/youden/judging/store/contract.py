@@ -348,7 +348,7 @@ class StorageBackend(Protocol):
         """
 
     def runs(self) -> list[str]:
-        """Return the names of the runs that have members, in order."""
+        """Return the sorted names of the runs that have members."""
 
     def rows(self, table: CopiedTable, after: Row | None, *, n: int) -> list[Row]:
         """Return the next rows of a table.

@@ -348,7 +348,7 @@ def read_answers(
     on_not_stored : callable, optional
         Called with the key and the row of each trial that could be sent but has no outcome in the store.
     not_stored : str, default "not_asked"
-        Reason why the answers to these trials are missing, for example "pending".
+        Reason that these trials get for their missing answer, for example "pending".
 
     Returns
     -------

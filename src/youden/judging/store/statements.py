@@ -241,7 +241,7 @@ class SqlBackend:
         return members
 
     def runs(self) -> list[str]:
-        """Return the names of the runs that have workers in order."""
+        """Return the sorted names of the runs that have members."""
         return [run for (run,) in self._fetch_rows("SELECT DISTINCT run FROM @workers ORDER BY run")]
 
     def rows(self, table: CopiedTable, after: Row | None, *, n: int) -> list[Row]:

@@ -483,8 +483,8 @@ def add_unconfirmed_amount(store: Store, run: str, account: str, paid: RunPaymen
     Returns
     -------
     RunPayments
-        `paid` with this amount in `usd_unconfirmed`; `paid` itself without such an amount, and while a process of the run is
-        alive, because its calls may still be answered.
+        `paid` with this amount added to `usd_unconfirmed`. `paid` itself if there is no such amount, or if a process of the run
+        is alive, because its calls may still be answered.
     """
     if not hasattr(store.backend, "read_members"):  # a plugin for an earlier version of the contract
         return paid
@@ -508,7 +508,7 @@ def list_total_payments(store: Store) -> dict[str, RunPayments]:
     Returns
     -------
     dict of str to RunPayments
-        By the cost account of the run, in alphabetical order.
+        Payments by cost account, in alphabetical order.
     """
     payments = list_run_payments(store)
     if not hasattr(store.backend, "runs"):  # a plugin for an earlier version of the contract
@@ -597,7 +597,7 @@ def join_as_worker(
         Cost account of the run, whose payments count towards the cap. Default: `run`. If other processes are judging the run,
         their account is used instead.
     saved : RunPayments, optional
-        USD that the run has paid according to its folder. Without effect, because only the coordinator books it.
+        USD that the run has paid according to its folder. It has no effect, because only the coordinator books it.
 
     Yields
     ------

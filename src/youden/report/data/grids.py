@@ -51,7 +51,7 @@ class AgentGrid(ReadOnly):
         order : int64 array (n_agents,)
             Positions of the agents, in the order of the rows.
         max_tiles : int, default 12,000
-            Maximum number of tiles. Without more pairs than this, each tile has one pair.
+            Maximum number of tiles. If there are no more pairs than this, each tile has one pair.
 
         Returns
         -------

@@ -152,7 +152,7 @@ def iter_agent_findings(agent: str, summary: Summary, checks: RankingChecks) -> 
     ------
     str
         First warnings, each message once, then flagged groups (similar texts or high agreement). Then a large dependence of the
-        rank on partners, the agents with which it is compared. Then labels that rank the agent otherwise than its ability does.
+        rank on partners, the agents with which it is compared. Then labels that give the agent another rank than its ability.
     """
     warnings = [*summary.warnings, *checks.warnings]
     other_warnings = [finding for finding in warnings if finding.slug not in _SLUGS_WITH_OWN_SENTENCES]

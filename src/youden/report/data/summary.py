@@ -187,7 +187,7 @@ class Summary:
         -------
         Table
             One row of texts per agent, with its ranks (if there are several agents), ability, interval and bar. The group and
-            further results are added if an agent has them. The title states the name of the run and its numbers of agents and
+            further results are added if any agent has them. The title states the name of the run and its numbers of agents and
             items.
         """
         columns = list(self._iter_table_columns(self.ranking[:max_agents], bar_cells))

@@ -370,7 +370,7 @@ class TrialReading:
     """
 
     def __init__(self, source: TrialSource, predictions: Predictions, sections: Sequence[ReportSection] = ()) -> None:
-        """Read all trials, also for `sections`; `predictions` are the predictions of the fit.
+        """Read all trials, and pass them to `sections`; `predictions` are the predictions of the fit.
 
         Raises RunFolderError if a file is damaged.
         """

@@ -6,7 +6,7 @@ from youden.report.data.sections.report_section import ReportSection
 
 
 class FalsePositiveRates(ReportSection):
-    """False-positive rate of each agent with its 95% interval, which is empty if it is unknown; the largest rate first."""
+    """False-positive rate of each agent with its 95% interval, the largest rate first. An unknown interval is empty."""
 
     title = "False-positive rates"
     note = (

@@ -40,7 +40,7 @@ class ReportSection:
     place: ClassVar[Place] = "believe"
 
     def __init__(self, run: Summary, evidence: Evidence) -> None:
-        """Keep the results of the fit: the summary of the run, and its tables."""
+        """Store the summary of the run and its tables."""
         self.run, self.evidence = run, evidence
         self.measured: frozenset[str] = frozenset() if evidence.trials is None else evidence.trials.measured
 
