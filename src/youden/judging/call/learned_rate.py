@@ -65,7 +65,7 @@ class LearnedRateLimiter:
     rejected, the rate decreases to the number of answers per second; if several processes send requests, to the mean of their
     numbers. The next window begins when the requests that were sent before have been answered. If its answers decrease nearly
     in proportion to the requests, the server rejects requests at random. The decrease is then undone, and this share of
-    rejected requests, if it is at most one half, is tolerated for about 64 windows.
+    rejected requests, if it is at most one half, is tolerated for 64 windows.
 
     The window after an increase is not compared with later ones, because the server may have saved up permissions for requests
     while the rate was low. If other processes send requests, the comparison is made after three decreases, because the other
@@ -230,7 +230,7 @@ class LearnedRateLimiter:
     def _adapt_rate(self, window: _Window) -> None:
         """Decrease or increase the rate according to the share of rejected requests in a window."""
         self._n_tolerant_windows -= 1
-        if self._n_tolerant_windows <= 0:
+        if self._n_tolerant_windows < 0:
             self._tolerated_share = 0.0
         low_share = LOW_SHARE + LOW_TOLERANCE * self._tolerated_share
         max_share = MAX_SHARE + MAX_TOLERANCE * self._tolerated_share
