@@ -494,7 +494,9 @@ def add_unconfirmed_amount(store: Store, run: str, account: str, paid: RunPaymen
     return _add_unconfirmed_usd(rows, paid, now=now, usd_in_batches=_sum_batches_in_progress(store))
 
 
-def _add_unconfirmed_usd(rows: Sequence[Member], paid: RunPayments, *, now: float, usd_in_batches: float) -> RunPayments:
+def _add_unconfirmed_usd(
+    rows: Sequence[Member], paid: RunPayments, *, now: float, usd_in_batches: float
+) -> RunPayments:
     """Add what killed processes may have paid to what the account of their group contains, unless a member is alive.
 
     rows : all rows of the group
