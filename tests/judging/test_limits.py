@@ -323,7 +323,8 @@ def test_the_rate_increases_by_at_most_a_quarter_after_many_rejections() -> None
                 limiter.record_throttling(number, None)
             else:
                 limiter.record_answer(0)
-            rates += [limiter.rate] * (limiter.rate is not None)
+            if limiter.rate is not None:
+                rates.append(limiter.rate)
             await asyncio.sleep(1 / 20)
         return rates
 
