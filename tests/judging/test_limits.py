@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections.abc import Callable
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -312,6 +313,23 @@ def test_a_rate_does_not_count_the_time_of_an_outage() -> None:
 
     in_no_time(measure())
     assert limiter.rate == pytest.approx(20 * 0.9, rel=0.05)
+
+
+def test_the_rate_increases_by_at_most_a_quarter_after_many_rejections() -> None:
+    async def measure() -> list[float]:
+        limiter, rates = LearnedRateLimiter(), list[float]()
+        for number in range(1, 201):
+            if number < 55 and number % 5:
+                limiter.record_throttling(number, None)
+            else:
+                limiter.record_answer(0)
+            if limiter.rate is not None:
+                rates.append(limiter.rate)
+            await asyncio.sleep(1 / 20)
+        return rates
+
+    rates = in_no_time(measure())
+    assert max(after / before for before, after in pairwise(rates)) == pytest.approx(1.25)
 
 
 def test_rejections_in_a_row_pause_until_retry_after_and_an_answer_ends_the_backoff() -> None:

@@ -8,10 +8,12 @@ import sqlite3
 import subprocess
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
@@ -24,7 +26,7 @@ from youden.judging.call.failures import Failure
 from youden.judging.offline.batch_leases import BatchLeases
 from youden.judging.store import sqlite
 from youden.judging.store.answers import MAX_PENDING_WRITES, open_store
-from youden.judging.store.contract import CopiedTable, Payment, PendingWrites
+from youden.judging.store.contract import CopiedTable, Member, Payment, PendingWrites
 from youden.judging.store.leases import LEASE_SECONDS, Leases, PendingBatchKeys, is_dead_process, new_holder_name
 from youden.judging.store.shared_budget import SharedBudget
 from youden.judging.store.statements import Session
@@ -294,6 +296,20 @@ def test_a_coordinator_without_requests_takes_no_share_of_the_rate_limit(place: 
                 first.sync()
                 member.sync()
                 assert (member.others.n, member.others.n_sending) == (2, n_sending)
+
+
+def keep_new_members(members: list[Member], _now: float, _rows: Sequence[Member]) -> list[Member]:
+    return members
+
+
+def test_a_store_returns_the_members_of_each_run(place: str) -> None:
+    members = {run: [Member(f"{run} {number} 0", False, 1, 2, 3, 4.0) for number in range(2)] for run in ("a", "b")}
+    with open_store(place) as store:
+        for run, rows in members.items():
+            store.backend.replace_members(run, partial(keep_new_members, rows))
+        now, by_run = store.backend.read_all_members()
+        assert {run: sorted(rows, key=attrgetter("name")) for run, rows in by_run.items()} == members
+        assert now <= store.backend.read_members("a")[0]
 
 
 def test_every_commit_is_flushed_to_the_disk_of_sqlite_and_postgresql(place: str) -> None:

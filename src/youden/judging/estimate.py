@@ -266,12 +266,13 @@ def estimate(
     if store is not None:
         with suppress(YoudenError), open_store_of_folder(store) as answers:
             cost = add_remaining_cost(cost, partial(_find_answered, answers, saved))
+            saved = frozenset()  # they are counted
             if cost.calls_left:
                 known_digests = {judge.questions().digest for judge in (config, *jury) if judge.makes_calls}
                 cost = _with_answers_under_other_settings(
                     cost, config, answers, lambda questions: keys(questions, plan), known_digests=known_digests
                 )
-    if saved and not cost.stored:
+    if saved:
         cost = add_remaining_cost(cost, saved.intersection)
     if is_repeated.any():
         cost = _without_repeated_requests(cost, config, is_repeated, questions.count_characters(plan))

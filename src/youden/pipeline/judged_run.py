@@ -180,13 +180,10 @@ def plan_run(config: RunConfig, *, batched: bool = False, pools: Sequence[Pool] 
 def _estimate_cost(config: RunConfig, judge: JudgeConfig, plan: Plan) -> Cost:
     """Estimate the cost of a run. Answers that its store or its folder already has cost nothing."""
     folder = RunFolder(config.folder)
-    estimate_with = partial(estimate, plan, judge, store=config.store_location, keys=get_hash_reader(folder))
-    cost = estimate_with()
     saved: frozenset[str] = frozenset()
-    if cost.calls_left:
-        with suppress(YoudenError):  # a folder that cannot be read has no answers
-            saved = read_saved_hashes(folder, judge, plan)
-    return estimate_with(saved=saved) if saved else cost
+    with suppress(YoudenError):  # a folder that cannot be read has no answers
+        saved = read_saved_hashes(folder, judge, plan)
+    return estimate(plan, judge, store=config.store_location, keys=get_hash_reader(folder), saved=saved)
 
 
 def _write_config(planned: PlannedRun, *, account: str) -> None:

@@ -179,7 +179,7 @@ def suggest_name(name: str, choices: Sequence[str], *, max_shown: int = 10) -> s
     choices : sequence of str
         All valid names, at least one, in the order in which they are listed.
     max_shown : int, default 10
-        Maximum number of choices that are listed; an ellipsis stands for the others.
+        Maximum number of choices that are listed. An ellipsis replaces the others.
 
     Returns
     -------
@@ -281,8 +281,8 @@ def format_recognitions(*abilities: float) -> list[str]:
     Returns
     -------
     list of str
-        100 times each ability. All have the same number of decimals: the smallest one with which different abilities look
-        different, at most 2.
+        100 times each ability. All have the same number of decimals: the smallest one with which different abilities have
+        different texts, at most 2.
 
     Examples
     --------

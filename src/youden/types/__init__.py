@@ -7,8 +7,8 @@
   `CallError`
 - `youden.stores`: function that takes the address of a store and the keyword `read_only`, and returns a `StorageBackend`. The
   processes that share a store are its `Member`s; they write `PendingWrites` with `Payment`s. Without its method
-  `read_members`, `youden view` shows a run in progress as unfinished. Without its method `runs`, `youden doctor` omits what
-  killed processes may have paid
+  `read_members`, `youden view` shows a run in progress as unfinished. Without its method `read_all_members`, `youden doctor`
+  omits what killed processes may have paid
 - `youden.importers`: an `Importer`, which returns an `ImportedPool` of `Agent`s and `Item`s
 - `youden.exporters`: an `Exporter`, which takes `ExportOptions` and returns `Exported`
 - `youden.transforms`: a `Transform`

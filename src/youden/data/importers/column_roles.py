@@ -603,7 +603,7 @@ class _RoleSearch(WideTableSearch):
         """Return the column by which agents share the most items; None if they share no items by any column.
 
         Two agents share an item if both have a row with the same value. The number that is compared is that of pairs of an agent
-        and a value that another agent has, too; it is 0 for a column that looks like categories. A column that only numbers
+        and a value that another agent has, too; it is 0 for a column that seems to hold categories. A column that only numbers
         repeats, such as "epoch", is left out: most agents have a row for each of its numbers and each item. If several columns
         are equally good, the first one is returned, unless its ids restart (`prefer_prompts_to_restarting_ids`).
 

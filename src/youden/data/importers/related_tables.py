@@ -280,9 +280,7 @@ def split_by_responses(
 
 
 def describe_unread_tables(tables: Sequence[SourceTable]) -> str:
-    """Describe tables from which neither responses nor prompts were read, for a note; an empty string if there are none."""
-    if not tables:
-        return ""
+    """Describe tables from which neither responses nor prompts were read, for a note; there is at least one."""
     file_names = ", ".join(repr(table.file.name) for table in tables[:3])
     ellipsis = " …" if len(tables) > 3 else ""
     return f"{format_count(len(tables), 'table')} without responses not read ({file_names}{ellipsis})"

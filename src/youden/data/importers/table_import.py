@@ -262,9 +262,9 @@ def _read_unnamed_columns(
     for tables_of_layout in tables_by_layout.values():
         importer.add_tables(tables_of_layout)
     prompt_tables = set(map(id, importer.prompt_tables))
-    unread_tables = describe_unread_tables([table for table in other_tables if id(table) not in prompt_tables])
+    unread_tables = [table for table in other_tables if id(table) not in prompt_tables]
     if unread_tables:
-        builder.add_note(unread_tables)
+        builder.add_note(describe_unread_tables(unread_tables))
     imported = builder.build()
     _check_files_share_items(path, imported.pool, tables, location_columns)
 

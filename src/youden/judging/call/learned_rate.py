@@ -249,7 +249,7 @@ class LearnedRateLimiter:
             self._n_decreases += 1
             old_rate = window.replies_per_second if self.rate is None else self.rate
             self.rate = max(self._compute_fair_share(window.answers_per_second), MIN_FACTOR * old_rate, MIN_RATE)
-            self._increase = max(FIRST_INCREASE, INCREASE_PER_SHARE * window.rejected_share)
+            self._increase = min(max(FIRST_INCREASE, INCREASE_PER_SHARE * window.rejected_share), MAX_INCREASE)
         elif self.rate is not None and window.rejected_share <= low_share and window.replies_per_second > self.rate / 2:
             self._before_decrease = None
             self._was_increased = True

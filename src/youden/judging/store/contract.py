@@ -7,7 +7,7 @@ cannot be reached. Times are seconds on one clock for all processes that use the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, Self, get_args
 
@@ -347,8 +347,8 @@ class StorageBackend(Protocol):
             Members, of which some may have ended.
         """
 
-    def runs(self) -> list[str]:
-        """Return the sorted names of the runs that have members."""
+    def read_all_members(self) -> tuple[float, Mapping[str, Sequence[Member]]]:
+        """Return the current time as `read_members` does, and the members of each run by the name of the run."""
 
     def rows(self, table: CopiedTable, after: Row | None, *, n: int) -> list[Row]:
         """Return the next rows of a table.

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import re
 from abc import abstractmethod
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import astuple
 from itertools import chain
@@ -222,6 +223,10 @@ class SqlBackend:
         """Read the current time and the workers of a run."""
         return self._run_in_session("read", lambda session: _select_members(session, run))
 
+    def read_all_members(self) -> tuple[float, Mapping[str, Sequence[Member]]]:
+        """Read the current time, and the workers of each run by the name of the run."""
+        return self._run_in_session("read", _select_all_members)
+
     def replace_members(self, run: str, change: Change) -> Sequence[Member]:
         """Replace the workers of a run by the result of `change`, and return the new ones.
 
@@ -239,10 +244,6 @@ class SqlBackend:
         session.execute("DELETE FROM @workers WHERE run = ?", run)
         session.insert_many(_insert_statement("workers"), [(run, *astuple(member)) for member in members])
         return members
-
-    def runs(self) -> list[str]:
-        """Return the sorted names of the runs that have members."""
-        return [run for (run,) in self._fetch_rows("SELECT DISTINCT run FROM @workers ORDER BY run")]
 
     def rows(self, table: CopiedTable, after: Row | None, *, n: int) -> list[Row]:
         """Return the next rows of a table, in the order of the primary key. A row has the values of all columns.
@@ -338,6 +339,14 @@ def _select_members(session: Session, run: str) -> tuple[float, Sequence[Member]
     rows = session.fetch_all("SELECT * FROM @workers WHERE run = ?", run)
     now = session.fetch_all("SELECT NOW")[0][0]
     return now, [Member(*values) for _, *values in rows]
+
+
+def _select_all_members(session: Session) -> tuple[float, Mapping[str, Sequence[Member]]]:
+    """Return the current time, and the workers of each run by the name of the run."""
+    members: defaultdict[str, list[Member]] = defaultdict(list)
+    for run, *values in session.fetch_all("SELECT * FROM @workers"):
+        members[run].append(Member(*values))
+    return session.fetch_all("SELECT NOW")[0][0], members
 
 
 def _insert_statement(table: str) -> str:

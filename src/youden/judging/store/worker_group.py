@@ -489,9 +489,24 @@ def add_unconfirmed_amount(store: Store, run: str, account: str, paid: RunPaymen
     if not hasattr(store.backend, "read_members"):  # a plugin for an earlier version of the contract
         return paid
     now, rows = store.backend.read_members(run)
-    if _find_account(rows) != account or any(_is_alive(row, now=now) for row in rows):
+    if _find_account(rows) != account:
         return paid
-    usd = _count_unconfirmed_usd(rows, paid, usd_in_batches=_sum_batches_in_progress(store))
+    return _add_unconfirmed_usd(rows, paid, now=now, usd_in_batches=_sum_batches_in_progress(store))
+
+
+def _add_unconfirmed_usd(
+    rows: Sequence[Member], paid: RunPayments, *, now: float, usd_in_batches: float
+) -> RunPayments:
+    """Add what killed processes may have paid to what the account of their group contains, unless a member is alive.
+
+    rows : all rows of the group
+    paid : what the account of the group contains
+    now : time of the database, in seconds
+    usd_in_batches : largest possible cost of the batches in progress
+    """
+    if any(_is_alive(row, now=now) for row in rows):
+        return paid
+    usd = _count_unconfirmed_usd(rows, paid, usd_in_batches=usd_in_batches)
     if usd <= MAX_ROUNDING_ERROR:
         return paid
     return replace(paid, usd_unconfirmed=paid.usd_unconfirmed + usd)
@@ -511,13 +526,15 @@ def list_total_payments(store: Store) -> dict[str, RunPayments]:
         Payments by cost account, in alphabetical order.
     """
     payments = list_run_payments(store)
-    if not hasattr(store.backend, "runs"):  # a plugin for an earlier version of the contract
+    if not hasattr(store.backend, "read_all_members"):  # a plugin for an earlier version of the contract
         return payments
-    for run in store.backend.runs():
-        _, rows = store.backend.read_members(run)
+    now, rows_by_run = store.backend.read_all_members()
+    usd_in_batches = _sum_batches_in_progress(store)
+    for rows in rows_by_run.values():
         account = _find_account(rows)
         if account is not None:
-            paid = add_unconfirmed_amount(store, run, account, payments.get(account, NO_PAYMENTS))
+            booked = payments.get(account, NO_PAYMENTS)
+            paid = _add_unconfirmed_usd(rows, booked, now=now, usd_in_batches=usd_in_batches)
             if not paid.is_zero:
                 payments[account] = paid
     return dict(sorted(payments.items()))
