@@ -245,19 +245,25 @@ def test_a_server_without_limits_is_sent_requests_without_a_wait() -> None:
 
 
 @pytest.mark.parametrize(
-    ("latency", "share", "seconds"),
-    [(0.1, 0.3, 60), (10, 0.02, 1200), (10, 0.3, 1200)]
+    ("latency", "share", "seconds", "n_servers"),
+    [(0.1, 0.3, 60, 1), (10, 0.02, 1200, 1), (10, 0.3, 1200, 1)]
     + [
-        pytest.param(latency, share, 2000, marks=pytest.mark.slow)
+        pytest.param(latency, share, 2000, 4, marks=pytest.mark.slow)
         for latency in (1, 3, 10)
         for share in (0.02, 0.1, 0.2, 0.3)
     ],
 )
-def test_rejections_at_random_hardly_slow_a_run_down(latency: float, share: float, seconds: float) -> None:
-    limiter, server = LearnedRateLimiter(), LimitedServer(latency=latency, rejects=share)
-    in_no_time(send_for(seconds, server, limiter, n_tasks=64))
+def test_rejections_at_random_hardly_slow_a_run_down(
+    latency: float, share: float, seconds: float, n_servers: int
+) -> None:
+    """Compare the mean over several servers: one that rejects many requests by chance can slow a run down by 30%."""
+    n_answered = 0
+    for seed in range(n_servers):
+        limiter, server = LearnedRateLimiter(), LimitedServer(latency=latency, rejects=share, seed=seed)
+        in_no_time(send_for(seconds, server, limiter, n_tasks=64))
+        n_answered += server.n_answered
     seconds_per_answer = latency + 0.05 * share / (1 - share)
-    assert server.n_answered > 0.9 * 64 * seconds / seconds_per_answer
+    assert n_answered / n_servers > 0.87 * 64 * seconds / seconds_per_answer
 
 
 @pytest.mark.parametrize(
