@@ -349,7 +349,7 @@ def measure_shared_requests(stores: StoreFactory, kinds: list[str], *, smoke: bo
 
 
 def measure_rate_limits(stores: StoreFactory, kinds: list[str], *, smoke: bool) -> Measured:
-    """Measure one and four workers on servers that reject requests with HTTP 429; the first 20 or 60 seconds do not count.
+    """Measure one and four workers on servers that reject requests with HTTP 429; the first 30 or 60 seconds do not count.
 
     Without Retry-After, the end of a fixed window is unknown, so the rejections are not limited in this case.
     """
@@ -362,7 +362,7 @@ def measure_rate_limits(stores: StoreFactory, kinds: list[str], *, smoke: bool) 
     }
     for limit, headers in ((limit, headers) for limit, values in headers_by_limit.items() for headers in values):
         for n in (1, 4):
-            behaviour = limited_servers.LimitedServer(limit, headers, period=60.0 if limit == "window" else 20.0)
+            behaviour = limited_servers.LimitedServer(limit, headers, period=60.0 if limit == "window" else 30.0)
             keys = {"concurrency": 64, "start_concurrency": 20, "backoff": 0.5}
             with serve_run(behaviour, calls=200 if smoke else int(180 * behaviour.period), **keys) as folder:
                 run_workers(folder, stores.create(kinds[0]), n, lead=False)

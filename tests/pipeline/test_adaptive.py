@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from youden.pipeline.abilities import SearchState
 from youden.pipeline.fitted_run import fit_run
 from youden.pipeline.interim_analyses import analyse_extended_run
 from youden.pipeline.judged_run import judge_run, plan_run
-from youden.pipeline.ranking import estimate_abilities
+from youden.pipeline.ranking import estimate_abilities, rank
 from youden.pipeline.rounds import run_rounds
 from youden.study.replaying import RecordedAnswers, replay
 from youden.types import INDEPENDENT, PAIRED, Plan, Verdicts
@@ -37,6 +38,22 @@ def recorded_8_by_40() -> RecordedAnswers:
 def carried(world: RecordedAnswers, *, seed: int = 0, calls: str = "30%", **options: Json) -> Verdicts:
     plan = make_plan(world.pool, design="adaptive", calls=calls, seed=seed, options=options)
     return run_rounds(plan, partial(replay, recorded=world))
+
+
+def test_rounds_stop_by_the_variance_between_judges_if_the_target_includes_them(
+    recorded_8_by_40: RecordedAnswers,
+) -> None:
+    result = carried(recorded_8_by_40)
+    concerns_first_agent = (result.plan.first == 0) | (result.plan.second == 0)
+    bias = np.array([-0.3, 0.0, 0.3])[:, None] * concerns_first_agent  # judges differ in how they rate this agent
+    of_a_jury = replace(result, votes=np.clip(result.answer + bias, 0, 1))
+    with_judges, with_one_judge = (
+        estimate_abilities(of_a_jury, target=target).covariance.std_error
+        for target in ("items-and-judges", "items-like-these")
+    )
+    assert with_judges[0] > 2 * with_one_judge[0]
+    ranking = rank(of_a_jury, target="items-and-judges").set_index("agent").loc[list(result.plan.agent_ids)]
+    assert with_judges == pytest.approx(ranking["std_error"].to_numpy())
 
 
 @given(st.integers(0, 1000), st.sampled_from([10.0, 30.0, 60.0]))

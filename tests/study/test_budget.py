@@ -90,8 +90,10 @@ def test_every_design_gives_the_dense_ranking_with_every_call(
 def test_a_budget_that_no_design_fits_is_an_error_and_one_that_some_fit_has_reasons(
     recorded_8_by_20: RecordedAnswers,
 ) -> None:
-    with pytest.raises(PlanError, match=r"\[budget-none-fits\]"):
+    with pytest.raises(PlanError, match=r"dense design exceeds the budget.*\[budget-none-fits\]"):
         study_budget(recorded_8_by_20, designs=["dense"], calls=["1%"], n_seeds=2)
+    with pytest.raises(PlanError, match=r"half_width.*got -1.*\[budget-none-fits\]"):
+        study_budget(recorded_8_by_20, designs=["cyclic"], half_widths=[-1], n_seeds=2)
     study = study_budget(recorded_8_by_20, designs=["dense", "cyclic"], calls=["30%"], n_seeds=2)
     assert study.designs["dense"][0].rho_mean is None
     assert "dense design exceeds the budget" in str(study.designs["dense"][0].infeasible_reason)

@@ -269,9 +269,10 @@ def test_a_copied_run_is_refitted_despite_the_times_of_its_files(root: Path, tmp
     assert get_state(RunFolder(copy)) == "fitted"
 
 
-def test_a_taken_port_is_a_clear_error(serving: Serving) -> None:
-    with pytest.raises(ConfigError, match=r"\[view-port\]"):
-        open_server(Runs(None), port=serving.listener.getsockname()[1], token=TOKEN)
+def test_a_port_that_is_taken_or_too_large_is_a_clear_error(serving: Serving) -> None:
+    for port in (serving.listener.getsockname()[1], 65_536):
+        with pytest.raises(ConfigError, match=rf"Port {port} cannot be used.*\[view-port\]"):
+            open_server(Runs(None), port=port, token=TOKEN)
 
 
 @pytest.mark.parametrize("name", ["trial_type", "kind", "answer"])

@@ -19,11 +19,12 @@ from wire_server import Reply, WireServer, draw
 from youden import make_plan, read_pool
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import write_pool
+from youden.errors import ConfigError
 from youden.judging.offline.tape import CassetteRecorder, use_cassette
 from youden.stats.base.proportions import proportion
 from youden.types import PAIRED, Verdicts
 from youden.types.pool import Floats
-from youden.workflows.calibration import CalibratedJudge, describe_judge
+from youden.workflows.calibration import CalibratedJudge, describe_judge, plan_calibration
 from youden.workflows.calibration_outcome import Bill, Measures, Outcome, compute_measures, decide
 from youden.workflows.calibration_trials import CalibrationTrials, draw_calibration_trials
 
@@ -395,3 +396,8 @@ def test_little_gain_counts_as_no_in_every_hard_measure(
     assert ended.code == 0, ended.err
     measures = json.loads(ended.out)["judges"][0]["measures"]
     assert [measures[name]["value"] for name in ("tpr", "fpr", "j")] == [1, 0, 1]
+
+
+def test_a_calibration_names_a_config_key_that_does_not_exist(calibration_folder: Path) -> None:
+    with pytest.raises(ConfigError, match=r"sed.*\[run-config\]"):
+        plan_calibration(calibration_folder / "notes", judges=["lexical"], changes={"sed": 1})

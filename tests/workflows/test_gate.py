@@ -170,6 +170,8 @@ def test_the_difference_on_these_items_has_a_narrower_interval(
     stderr = youden("gate", "run", "--agent", "a0", "--baseline", "a1", *about).err
     assert "these items alone" in stderr
     assert youden("gate", "run", "--agent", "a0", "--baseline", "a1", "--target", "these-items").refuses("gate-target")
+    with pytest.raises(InputError, match=r"variance between judges.*\[gate-target\]"):
+        gate_run(run, ["a0"], baseline="a1", target="items-and-judges")
 
 
 @pytest.mark.slow

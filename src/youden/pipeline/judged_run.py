@@ -299,13 +299,11 @@ def _has_answers(planned: PlannedRun, team: WorkerGroup) -> bool:
 
 def join_group(planned: PlannedRun, *, is_coordinator: bool = True) -> AbstractContextManager[WorkerGroup]:
     """Join the group of processes that send requests for a run and share its cost cap, as its coordinator or as a worker."""
-    join = coordinate_run if is_coordinator else join_as_worker
-    return join(
-        planned.config.store_location,
-        run=get_run_name(planned.folder, planned.plan),
-        account=get_cost_account(planned.config),
-        saved=_read_saved_payments(planned.config),
-    )
+    store, run = planned.config.store_location, get_run_name(planned.folder, planned.plan)
+    account = get_cost_account(planned.config)
+    if not is_coordinator:
+        return join_as_worker(store, run=run, account=account)
+    return coordinate_run(store, run=run, account=account, saved=_read_saved_payments(planned.config))
 
 
 def get_run_name(folder: RunFolder, plan: Plan) -> str:

@@ -344,7 +344,7 @@ def estimate_abilities(
     ----------
     verdicts : Verdicts
         Answers to a plan.
-    target : {"items-like-these", "these-items"}, default "items-like-these"
+    target : {"items-like-these", "these-items", "items-and-judges"}, default "items-like-these"
         Population that the intervals refer to.
     previous_search : SearchState, optional
         State of the search after an earlier round. The analyses up to this round are not repeated. Without an effect unless the
@@ -361,7 +361,8 @@ def estimate_abilities(
     StatisticsError
         If the answers cannot be fitted, for example [trial-none].
     """
-    return estimate_or_fit(TrialsByItem.from_verdicts(verdicts), EstimationRequest(target, previous_search))
+    _, abilities = _estimate_abilities_by_method(verdicts, target, previous_search=previous_search)
+    return abilities
 
 
 def estimate_or_fit(trials: TrialsByItem, request: EstimationRequest, *, cell_fit: CellFit | None = None) -> Abilities:
@@ -395,7 +396,7 @@ def estimate_anchor_abilities(trials: TrialsByItem, *, target: Target = "items-l
 
 
 def _estimate_abilities_by_method(
-    verdicts: Verdicts, target: Target, method: RankMethod = "auto"
+    verdicts: Verdicts, target: Target, method: RankMethod = "auto", *, previous_search: SearchState | None = None
 ) -> tuple[TrialsByItem, Abilities]:
     """Estimate the abilities for a ranking, and return them together with the trials, grouped by item.
 
@@ -425,7 +426,7 @@ def _estimate_abilities_by_method(
         verdicts = average_judges(verdicts)
     trials = TrialsByItem.from_verdicts(verdicts, votes=adds_vote_variance)
 
-    request = EstimationRequest(target)
+    request = EstimationRequest(target, previous_search)
     if method == "trial-mean":
         abilities = estimate_mean_abilities(verdicts, target=target)
     elif method == "additive-fit":

@@ -355,7 +355,8 @@ def study_budget(
     reasons = [row.infeasible_reason for rows in rows_by_design.values() for row in rows]
     if all(reasons):
         raise PlanError(
-            f"No design can be planned at any of these budgets: {reasons[0]} Set larger ones.", slug="budget-none-fits"
+            f"No design can be planned at any of these budgets. The first reason is: {reasons[0]}",
+            slug="budget-none-fits",
         )
     has_independent = np.isfinite(recorded.independent).any()
     return BudgetStudy(

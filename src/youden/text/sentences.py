@@ -348,7 +348,7 @@ def format_items_compared(n_items: int, n_compared: int, *, by: str = "") -> str
     >>> format_items_compared(40, 30)
     '40 items, of which 30 were compared'
     """
-    text = f"{n_items:,} items"
+    text = format_count(n_items, "item")
     return text if n_compared == n_items else f"{text}, of which {n_compared:,} were compared{by}"
 
 

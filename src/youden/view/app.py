@@ -469,10 +469,10 @@ def _open_listener(port: int) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((ADDRESS, port))
-    except OSError as error:
+    except (OSError, OverflowError) as error:
         listener.close()
         raise ConfigError(
-            f"Port {port} cannot be used ({error.strerror}). Set another --port, or remove the option.",
+            f"Port {port} cannot be used ({error}). Set another --port, or remove the option.",
             slug="view-port",
         ) from None
     listener.listen()

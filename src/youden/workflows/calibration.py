@@ -128,10 +128,8 @@ def plan_calibration(
     Raises
     ------
     ConfigError
-        [judge-duplicate] if two judges have the same name; [question-calibrate] if the config asks for preferences; other slugs
-        if the config or a judge does not fit.
-    ValidationError
-        If `source` is a pool, and a key in `changes` is unknown or its value is not allowed.
+        [judge-duplicate] if two judges have the same name; [question-calibrate] if the config asks for preferences;
+        [run-config] if a key is unknown or its value is not allowed; other slugs if a judge does not fit.
     PoolError
         If the pool cannot be read.
     PlanError

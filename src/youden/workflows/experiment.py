@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from youden.data.folder.run_config import RunConfig, with_default_store
+from youden.data.folder.run_config import RunConfig, run_config_from_keys, with_default_store
 from youden.judging.call.budget import Budget
 from youden.judging.config.judge_files import JudgeConfig
 from youden.judging.estimate import estimate
@@ -143,13 +143,12 @@ def make_pool_config(source: Path, changes: Mapping[str, Json], usual_store: str
 
     Raises
     ------
-    ValidationError
-        If a key is unknown, or its value is not allowed.
     ConfigError
-        [store-url] if a store is a connection string of PostgreSQL instead of a URL.
+        [run-config] if a key is unknown, or its value is not allowed; [store-url] if a store is a connection string of PostgreSQL
+        instead of a URL.
     """
     name = re.sub(r"[^\w .+-]", "-", source.resolve().stem).lstrip(" .+-")[:100] or "pool"
-    config = RunConfig.model_validate({"name": name, "pool": str(source), **changes})
+    config = run_config_from_keys({"name": name, "pool": str(source), **changes}, origin=f"Config of {source}")
     return with_default_store(config, usual_store)
 
 

@@ -130,7 +130,7 @@ class Gate:
         Method of the comparison, for display.
     calls, extendable : int or None, bool
         Calls of the run, None if imported; whether calls can be added to it, without a new run.
-    agents, target : tuple of GateResult, {"items-like-these", "these-items", "items-and-judges"}
+    agents, target : tuple of GateResult, {"items-like-these", "these-items"}
         One result per agent; the population that the differences refer to.
     choice, recommendation : ChoiceFacts, Recommendation or None
         Selection and recommendation among all agents of the run, None if quality is compared.
@@ -223,7 +223,8 @@ def _resolve_target(folder: RunFolder, target: Target | None, labels: LabelledAn
     target : population that the user set. Default: "these-items" if the run was fitted for it, otherwise "items-like-these"
     labels : labels from which quality is estimated; None to compare abilities
 
-    Raises InputError [gate-target] if the user set another population for a comparison by quality or by preferences.
+    Raises InputError [gate-target] if the user set "items-and-judges", or another population than "items-like-these" for a
+    comparison by quality or by preferences.
     """
     compares_abilities = labels is None and not folder.asks_preference
     if not compares_abilities:
@@ -234,6 +235,12 @@ def _resolve_target(folder: RunFolder, target: Target | None, labels: LabelledAn
             )
         return "items-like-these"
 
+    if target == "items-and-judges":
+        raise InputError(
+            "A gate does not include the variance between judges: got the target 'items-and-judges'. Pass 'items-like-these' or "
+            "'these-items'.",
+            slug="gate-target",
+        )
     if target is not None:
         return target
     return "these-items" if folder.fit_settings.target == "these-items" else "items-like-these"

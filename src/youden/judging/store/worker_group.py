@@ -599,9 +599,7 @@ def coordinate_run(
 
 
 @contextmanager
-def join_as_worker(
-    store: str | Path, *, run: str, account: str | None = None, saved: RunPayments = NO_PAYMENTS
-) -> Iterator[WorkerGroup]:
+def join_as_worker(store: str | Path, *, run: str, account: str | None = None) -> Iterator[WorkerGroup]:
     """Join a run as a worker for the duration of the block; the coordinator may start later.
 
     Parameters
@@ -613,8 +611,6 @@ def join_as_worker(
     account : str, optional
         Cost account of the run, whose payments count towards the cap. Default: `run`. If other processes are judging the run,
         their account is used instead.
-    saved : RunPayments, optional
-        USD that the run has paid according to its folder. It has no effect, because only the coordinator books it.
 
     Yields
     ------
@@ -623,6 +619,6 @@ def join_as_worker(
     """
     with (
         open_store(store) as opened,
-        WorkerGroup(opened, run, is_coordinator=False, account=account, saved=saved) as workers,
+        WorkerGroup(opened, run, is_coordinator=False, account=account) as workers,
     ):
         yield workers
