@@ -207,7 +207,7 @@ def check_not_win_rates(source: str, score: Floats, model_ids: Sequence[str], it
     if np.allclose(pair_sums, 1, atol=0.011) or np.allclose(pair_sums, 100, atol=0.11):
         received = f"got rows and columns of the same names, such as {model_ids[0]!r}"
         problem = f"its scores seem to be win rates of pairs of models: {received}."
-        remedy = "Pass scores of models on items, or import the single comparisons by `youden import battles`."
+        remedy = "Pass scores of models on items, or import the individual comparisons by `youden import battles`."
         raise import_error(source, f"{problem} {remedy}", slug="scores-pairs")
 
 

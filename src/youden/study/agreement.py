@@ -1,4 +1,4 @@
-"""Measure how far judges agree: on agents, items, curl, single answers and significant differences.
+"""Measure how far judges agree: on agents, items, curl, individual answers and significant differences.
 
 This extends the paper's Table 6 to two judges or more.
 """
@@ -414,7 +414,7 @@ def _describe_agreement(pairs: Sequence[JudgeAgreement], units: str, target: Tar
 
 
 def _describe_pair(pair: JudgeAgreement, units: str, target: Target) -> Iterator[str]:
-    """Yield sentences on how well two judges agree on the ranking, on single answers and on significant differences.
+    """Yield sentences on how well two judges agree on the ranking, on individual answers and on significant differences.
 
     The correlation of the rankings is compared with that of two rankings that differ only by sampling errors (`max_rho`).
 
@@ -448,7 +448,7 @@ def _describe_pair(pair: JudgeAgreement, units: str, target: Target) -> Iterator
 
 
 def _describe_correlations(pair: JudgeAgreement, ranking: Metric, units: str) -> str:
-    """Describe how strongly the rankings of two judges correlate, and how often their single answers are equal.
+    """Describe how strongly the rankings of two judges correlate, and how often their individual answers are equal.
 
     ranking : Spearman's ρ of the rankings, with its interval
     units : name of what both judges answered, such as "trials", for display

@@ -409,7 +409,7 @@ def _describe_faults(measures: Measures) -> list[str]:
         faults.append(
             f"Its relation is not an equivalence: of {open_paths.n_paths} paths a ~ b ~ c, {open_paths.share:.0%} are open (a "
             f"and c are not the same source), against {open_paths.expected:.0%} if its answers were independent. Do not read "
-            "groups of equal responses or amounts of information from single answers; abilities do not need transitivity."
+            "groups of equal responses or amounts of information from individual answers; abilities do not need transitivity."
         )
 
     if measures.retest_flips.value > 1 - _MIN_RETEST_AGREEMENT:

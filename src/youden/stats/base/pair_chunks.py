@@ -126,7 +126,7 @@ class PairChunk:
         block: Ids | None = None,
         rows: Bools | Positions | slice = slice(None),
     ) -> PairChunk:
-        """Make a chunk of single answers, each of weight 1.
+        """Make a chunk of individual answers, each of weight 1.
 
         Parameters
         ----------
