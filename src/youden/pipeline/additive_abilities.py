@@ -60,9 +60,9 @@ def fit_rates(rates: Rates, *, target: Target = "items-like-these", agent_rates:
     agent_rates : false-positive rates of the agents. They are stored in the result, but not subtracted. None if they are
         unknown.
 
-    Returns the abilities of all agents, whose mean is the mean score. They are NaN for an agent without a pair. If the compared
-    pairs do not link all agents, the abilities come from a fit to the training scores. Raises StatisticsError if the training
-    scores cannot be fitted, for example [scores-empty].
+    Returns the abilities of all agents, clipped to [−1, 1]. Before clipping, their mean is the mean score. They are NaN for an
+    agent without a pair. If the compared pairs do not link all agents, the abilities come from a fit to the training scores.
+    Raises StatisticsError if the training scores cannot be fitted, for example [scores-empty].
     """
     return fit_abilities(
         pair_answers(rates),
@@ -133,12 +133,12 @@ def fit_abilities(
 def convert_fit_to_abilities(
     fit: TrialFit, mean_score: float, rates: AgentRates, target: Target, *, with_items: bool
 ) -> Abilities:
-    """Convert the agent effects of an additive fit to abilities.
+    """Convert an additive fit of trials to abilities.
 
-    An ability is the effect of the agent plus `mean_score`, clipped to [−1, 1]. It is NaN for an agent without trials.
-    Comparisons must connect all agents that have trials, directly or through other agents.
+    An ability is the centered ability of the fit plus `mean_score`, clipped to [−1, 1]. It is NaN for an agent without trials.
+    Comparisons must connect all agents that have trials, directly or through other agents; this is not checked.
 
-    fit : effects of the agents, with mean 0
+    fit : centered abilities (their mean is 0) with their covariance
     mean_score : mean score of the average agent
     rates : false-positive rates of the agents. They are not subtracted, but stored in the result for the caller.
     target : population that the intervals refer to, "items-like-these" or "these-items"
@@ -256,8 +256,8 @@ def estimate_cell_abilities(
     n_first : the mean predictions use only the first `n_first` items of `scores`, so that items which were added later do
         not shift the abilities; all items if None
 
-    Returns the abilities. If the model did not converge, their `method` states it. They have the influence of the items
-    (`item_influence`), except for the target "these-items".
+    Returns the abilities, NaN for an agent without a score. If the model did not converge, their `method` states it. They have
+    the influence of the items (`item_influence`), except for the target "these-items".
 
     For the target "these-items", with K agents and J items, the variance of agent i is multiplied by 1 − T_i/(PJ + 1),
     with T_i the answered trials of the agent and P = 2(K − 1) its ordered pairs. The intervals are conservative if most

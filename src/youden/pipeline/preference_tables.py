@@ -61,10 +61,10 @@ def fit_preference_run(
     folder : folder of the run, with its verdicts
     pool : agents with their groups
     judged : plan without trials, and table of the verdicts
-    clones : findings about agents that give the same responses
+    clones : findings about agents that give the same responses, which are added to the warnings of fit.json
 
-    Returns the ranking as a table, best agent first, and the facts of fit.json. Raises RunFolderError if a file is damaged,
-    StatisticsError [trial-none] or [cluster-agents] if there are too few answers.
+    Returns the ranking as a table by ability (win rate − loss rate), best agent first, and the facts of fit.json. Raises
+    RunFolderError if a file is damaged, StatisticsError [trial-none] or [cluster-agents] if there are too few answers.
     """
     plan, verdicts = judged
     metadata = verdicts.metadata

@@ -40,7 +40,7 @@ def write_missing_hashes(folder: RunFolder, plan: Plan, judge: JudgeConfig, *, l
     Judges that make no calls have no requests, so they need no file. Nothing is written for plans of fewer than 200,000 trials
     (`MIN_TRIALS`), or for plans with rounds or follow-ups, because they may still change.
 
-    folder : folder of the run, in which a file request-hashes-DIGEST.parquet is written
+    folder : folder of the run, in which a file request-hashes-DIGEST.parquet is written, with the DIGEST of the judge
     plan : plan with its pool
     judge : judge of the run; for a jury, one file per member is written
     log : function that receives a message about an invalid file, which is written again
@@ -132,9 +132,9 @@ class KeysMetadata(TableMetadata):
 
 
 def write_hashes(path: Path, hashes: Iterable[str], metadata: KeysMetadata) -> None:
-    """Write request hashes to a Parquet file; an existing file is replaced atomically.
+    """Write request hashes to a Parquet file.
 
-    path : file to write
+    path : file to write; an existing one is replaced atomically, and a missing folder is created
     hashes : hashes of 64 hexadecimal digits (SHA-256), in the order of the plan
     metadata : digests of the plan with its pool and of the judge, which are stored in the file
     """
@@ -151,14 +151,17 @@ def write_hashes(path: Path, hashes: Iterable[str], metadata: KeysMetadata) -> N
 
 
 def open_hashes(path: Path, metadata: KeysMetadata, *, n: int) -> HashFile:
-    """Open a file of request hashes, and check that it belongs to a plan and a judge.
+    """Open a file of request hashes, and check that it is intact and belongs to a plan and a judge.
+
+    The whole file is read once, to verify its checksums and the number of hashes.
 
     path : Parquet file that `write_hashes` has written
     metadata : plan, pool and judge for which the file must have been written
     n : number of request hashes that the file must have
 
-    Returns an object that opens the file for each reading, and closes it afterwards. Its method `chunks` yields the hashes in
-    lists. Raises RunFolderError if the file is missing, damaged or incomplete, or was written for another plan, pool or judge.
+    Returns an object whose method `chunks` yields lists of hashes, as hexadecimal texts. The file is open only during a reading.
+    Raises RunFolderError [run-missing] or [run-file-missing] if the file is missing; [run-version] if another version of youden
+    wrote it; [run-file-damaged] if it is damaged or incomplete, or was written for another plan, pool or judge.
     """
     table = read_table(path, KeysMetadata)
     if table.metadata != metadata:

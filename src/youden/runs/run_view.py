@@ -238,11 +238,14 @@ class RunView:
         ------
         ConfigError
             [argument-type]: if an argument has a wrong type, for example a DataFrame; [labels-unknown], [labels-alias]: if the
-            labels do not fit the agents; [judges-few]: if the target "items-and-judges" is set and the run has a single judge.
+            labels do not fit the agents; [judges-few]: if the target "items-and-judges" is set and the run has a single judge;
+            [question-option], [option-unused]: if the run asks for preferences, and another target, a robust or trusted
+            ranking, families or rates are set.
         ImportFormatError
             If a table of families or labels cannot be read.
         StatisticsError
-            If the panel or the families do not fit the agents, or the answers do not allow a fit.
+            If the panel or the families do not fit the agents, or the answers do not allow a fit; [robust-few-agents]: if
+            `robust` is True and the run has fewer than 8 agents.
         RunFolderError
             [run-unjudged]: if the run has no answers.
         """
@@ -306,7 +309,7 @@ class RunView:
             svg needs a package that is not installed.
         RunFolderError
             If the run is not fitted, or a file is missing or damaged; [fit-stale], [run-other-plan]: if the run was planned or
-            judged again since it was fitted.
+            judged again since it was fitted; [run-preference]: for a figure of a run that asks for preferences.
         """
         from youden.report.pages import writing
 
@@ -350,7 +353,8 @@ class RunView:
         """Test whether agents are better, no worse or worse than a baseline, as the command `youden gate` does.
 
         The test is a gate: a non-inferiority test that may be repeated as answers are added. Each test is an interim analysis,
-        which is recorded in `ledger` and spends alpha. A repeated test of the same answers is not counted again.
+        which is recorded in `ledger` and spends alpha: half of .05 at the first analysis, and half of the rest at each later
+        one. A repeated test of the same answers is not counted again.
 
         Parameters
         ----------
@@ -380,8 +384,9 @@ class RunView:
         -------
         Gate
             `agents` is a tuple of `GateResult`, one per distinct agent: the `difference` (agent minus baseline), its bounds `low`
-            and `high`, and the `outcome`: "better", "no worse", "undecided" or "worse". The `outcome` of the gate is the least
-            favourable outcome of an agent; "undecided" is less favourable than "no worse".
+            and `high`, and the `outcome`: "better", "no worse", "undecided" or "worse". The bounds are None if the agent
+            or the baseline has answers on fewer than 6 items, or, without `labels`, if the judge does not discriminate. The
+            `outcome` of the gate is the least favorable outcome of an agent; "undecided" is less favorable than "no worse".
 
         Raises
         ------
@@ -454,13 +459,14 @@ class RunView:
         ------
         ConfigError
             [quality-none]: if no response of a ranked agent has a label; [quality-column]: if the column of the label
-            is missing or ambiguous; [quality-scale]: if a label is outside the scale; [quality-items]: if a table
-            labels agents instead of responses; [labels-unknown], [labels-alias]: if the agents of a table do not fit
-            the run.
+            is missing or ambiguous; [quality-scale]: if a label is outside the scale, or is a word or a percentage and the
+            scale is not (0, 1); [quality-items]: if a table labels agents instead of responses; [labels-unknown],
+            [labels-alias]: if the agents of a table do not fit the run.
         ImportFormatError
             If a table cannot be read, or a label is neither a number nor a known word, for example "yes".
         RunFolderError
-            If the run is not fitted; [run-preference]: if it asks for preferences.
+            If the run is not fitted; [fit-stale], [run-other-plan]: if it was planned or judged again since it was fitted;
+            [run-preference]: if it asks for preferences.
         """
         import pandas as pd
 
@@ -492,16 +498,16 @@ class RunView:
         n : int
             Number of responses, at least 1. If fewer than `n` responses are without a label, the table has all of them.
         out : str or path
-            Table to write, a .csv with the columns id, prompt, text, the other agents' texts and an empty label. A .json with the
-            same name records the agents and items of the responses. Neither file may exist.
+            Table to write, a .csv with the columns id, prompt, text, the other agents' texts on the item and an empty label. A
+            .json with the same name records the agents and items of the responses. Neither file may exist.
         purpose : {"all", "best"}, default "all"
             Whether the labels are used to estimate the quality of all agents, or to find the best agent.
         labels : path, sequence of paths, or DataFrame, optional
             Existing labels, as for `quality`. Responses with a label are not chosen again. Default: no response has a label.
         label : str, optional
-            Column of the label, if there are several.
+            Column of the label in `labels`, if there are several; ignored without `labels`.
         scale : (float, float), default (0, 1)
-            Lowest and highest possible label.
+            Lowest and highest possible label in `labels`; ignored without `labels`.
         show_agents : bool, default False
             Whether the table names the agents, in a column `shown_agent`.
         seed : int, default 0
@@ -518,7 +524,8 @@ class RunView:
             [label-number]: if `n` is below 1; [label-out]: if `out` is not a .csv, or one of the two files exists;
             [nothing-to-label]: if every response has a label; other slugs if `labels` do not fit the run, as for `quality`.
         RunFolderError
-            If the run is not fitted; [run-preference]: if it asks for preferences.
+            If the run is not fitted; [fit-stale], [run-other-plan]: if it was planned or judged again since it was fitted;
+            [run-preference]: if it asks for preferences.
         PoolError, PlanError
             If the pool of the run cannot be read, or has changed since the run was planned.
         """
@@ -568,7 +575,8 @@ class RunView:
             [unknown-format]: if the format is unknown; [export-exists]: if `out` exists and may not be replaced;
             [export-format]: if its suffix does not fit the format; [option-unused]: if an option has no effect on the format.
         RunFolderError
-            If the run is not fitted; [run-other-plan], [fit-stale]: if it was planned or judged again since it was fitted.
+            If the run is not fitted; [run-other-plan], [fit-stale]: if it was planned or judged again since it was fitted;
+            [run-preference]: if it asks for preferences and the format is "eee" or "hf".
         """
         from youden.data.exporters import EXPORTERS
         from youden.data.exporters.export_files import ExportOptions

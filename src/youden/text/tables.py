@@ -46,8 +46,8 @@ def make_table(
     Returns
     -------
     Table
-        Title, headings (`heads`), one letter per column for its alignment (`sides`: "l" or "r"), and `rows`. `to_markdown`,
-        `to_html` and the terminal output format these data.
+        Title, headings (`heads`), alignments (`sides`, a string with "l" or "r" per column), and `rows`. `to_markdown`, `to_html`
+        and the terminal output format these data.
     """
     sides = "l" * len(text_headings) + "r" * len(number_headings)
     return Table(title, [*text_headings, *number_headings], sides, rows)

@@ -289,7 +289,7 @@ def _substitute_word(word: str, rng: np.random.Generator, *, share: float) -> st
 def insert_filler(text: str, rng: np.random.Generator, *, every: int = 1) -> str:
     """Insert empty phrases, such as "All in all, this is an interesting point.", after the sentences of a text.
 
-    The phrases are the eight of `FILLER`, in random order, and each occurs once before any is repeated. Sentences and phrases are
+    All eight phrases of `FILLER` occur in random order before they are repeated in a new random order. Sentences and phrases are
     joined by spaces. A text without a sentence is returned unchanged.
 
     text : the text
@@ -457,7 +457,8 @@ def apply_steps(text: str, steps: Sequence[Step], rng: np.random.Generator) -> s
     Raises
     ------
     ConfigError
-        [transform-option]: if an option of a step has an invalid value.
+        [transform-option]: if an option of a step has an invalid value; [synonyms-missing]: if a step replaces words by
+        synonyms, and the dictionary of synonyms is not installed.
 
     Examples
     --------

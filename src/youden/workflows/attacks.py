@@ -77,8 +77,8 @@ class AttackContext:
         Returns
         -------
         list of str
-            First responses of `n` different random agents, without the base agent, in random order. Agents with a blank response
-            are left out, so the list may be shorter than `n`. Each call draws again.
+            First responses of `n` random agents, or fewer if fewer are available, in random order. The base agent and agents with
+            a blank response are not drawn. Each call draws again from `rng`.
         """
         responses = [
             text for k, text in enumerate(self.pool.texts[:, j]) if k != self.base_agent and text and text.strip()
@@ -111,8 +111,8 @@ class AttackContext:
         -------
         list of str
             Distinct case-folded words of the prompt. If there is no prompt: of the responses of all agents but the base agent,
-            joined in random order. The rarest word is first; equally rare words stay in the order of the text. Empty if the item
-            has no text.
+            joined in random order (from `rng`). The first word occurs in the prompt or the responses of the fewest items; equally
+            rare words stay in the order of the text. Empty if the item has no text.
         """
         text = self.get_prompt(item)
         if not text:
@@ -264,7 +264,7 @@ def plant_agents(pool: Pool, attack: Attack, *, base_agent: int, rng: np.random.
     Returns
     -------
     PlantedAgents
-        The copy (`pool`), and the positions of the new agents in it (`agents`).
+        The copy (`pool`), and a tuple of the positions of the new agents in it (`agents`).
 
     Raises
     ------

@@ -113,7 +113,7 @@ def plan_calibration(
     judges : sequence of str, optional
         Judge names or paths of judge YAMLs. Default: the judge of the run; for a pool, `judge` in `changes`, else "lexical".
     calls : int, default 150
-        Number of trials per judge; fewer are drawn from a small pool.
+        Number of trials per judge, at least 48; fewer are drawn from a small pool.
     changes : mapping, optional
         Config keys and values that replace those of the run's config, for example `seed` or `store`.
     usual_store : str, optional
@@ -133,7 +133,7 @@ def plan_calibration(
     PoolError
         If the pool cannot be read.
     PlanError
-        [calibrate-small] if the pool allows fewer than 10 paired or fewer than 10 independent trials.
+        [calibrate-small] if the pool or `calls` allows fewer than 10 paired or fewer than 10 independent trials.
     """
     if source.suffix.lower() in _CONFIG_SUFFIXES:
         config = with_default_store(load_run_config(source, changes), usual_store)

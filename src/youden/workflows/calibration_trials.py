@@ -116,13 +116,14 @@ def draw_calibration_trials(plan: Plan, *, calls: int, seed: int) -> Calibration
     Returns
     -------
     CalibrationTrials
-        The trials as a plan (`plan`), in order of their kinds, with the kind of each (`kind`), and whether the plan of the run
-        also has it (`in_run`). Kinds are for example "paired", "reversed", "independent" and "template".
+        The trials as a plan (`plan`), in order of their kinds; the kind of each (`kind`, int8 array of positions in `KINDS`); and
+        whether the plan of the run also has it (`in_run`, bool array).
 
     Raises
     ------
     PlanError
-        [calibrate-small] if fewer than 10 trials of the kind "paired", or of the kind "independent", can be drawn.
+        [calibrate-small] if fewer than 10 trials of the kind "paired", or of the kind "independent", are drawn: `calls` is below
+        48, or the pool is too small.
 
     Notes
     -----

@@ -97,8 +97,8 @@ def plan_extension(
         set; [extend-width] if no number of calls reaches `half_width`; [extend-search] if a search is not possible;
         [extend-part] if the run is part of another run.
     RunFolderError
-        [run-unjudged] if the run has no answers; [run-partial] if it is unfinished; [extend-unfinished] if another extension is
-        unfinished.
+        [run-unjudged] if the run has no answers; [run-partial] if it is unfinished; [extend-unfinished] if an extension with
+        other options or another pool is unfinished.
     PoolError, PlanError
         If a pool cannot be read, or the calls cannot be planned; [extend-too-few-calls] if `calls` are too few for a search.
     """

@@ -52,6 +52,8 @@ def plan_search_round(config: RunConfig, request: ExtensionRequest, *, number: i
         [extend-search] if the search would select all agents, or some agents cannot be compared with the leader.
     PlanError
         [extend-too-few-calls] if the calls of the search do not suffice for one round.
+    RunFolderError
+        If the run is not judged, or one of its files is damaged.
     """
     folder = RunFolder(config.folder)
     verdicts = folder.read_verdicts(folder.read_plan())

@@ -171,7 +171,8 @@ def find_calibration(runs: Path, judge: Mapping[str, Json], *, pool: str | None)
     pool : digest of the pool of the run; None if it is unknown. A calibration on this pool is preferred to a later one on
         another pool.
 
-    Returns the calibration, with its date, outcome and Youden's J; None if the judge was not calibrated.
+    Returns the calibration, with its date, its outcome ("go", "not sure" or "no-go") and Youden's J; None if the judge was not
+    calibrated.
 
     Raises: RunFolderError [run-file-damaged] if a file of calibrations is damaged; [run-version] if it has another version.
     """

@@ -361,9 +361,10 @@ def merge_pools(pool: Pool, new_pool: Pool, *, keep: bool) -> MergedPool:
     Returns
     -------
     MergedPool
-        The merged `pool`, which has the name of `pool`, with the old agents and items first; and what changed: ids of new
-        `agents` and `items`, number of new `repeats`, `changed` responses, `removed` agents, items and responses (which stay
-        in the merged pool), and ids of items whose `prompts` differ.
+        The merged `pool`, which has the name of `pool`, with the old agents and items first; and what changed, as tuples of texts
+        for messages: ids of new `agents` and `items`, `changed` responses ("'AGENT' to 'ITEM'"), `removed` agents, items and
+        responses (which stay in the merged pool), and ids of items whose `prompts` differ. `repeats` is the number of new
+        repeats.
     """
     agents = _merge_members(pool.agents, new_pool.agents, keep=False)
     items = _merge_members(pool.items, new_pool.items, keep=keep)

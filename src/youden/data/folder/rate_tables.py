@@ -135,7 +135,7 @@ class PairsMetadata(TableMetadata):
 
 
 def write_pairs(path: Path, pairs: Pairs, *, agents: tuple[str, ...], ranking_digest: str) -> None:
-    """Write pairs of agents to a Parquet file, one row per ordered pair; NaN becomes null.
+    """Write pairs of agents to a Parquet file, one row per ordered pair of different agents; NaN becomes null.
 
     path : file to write; an existing one is replaced atomically, and a missing folder is created
     pairs : measures of all pairs, arrays (n_agents, n_agents), and the abilities. The abilities and the digest are stored as

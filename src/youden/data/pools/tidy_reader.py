@@ -405,7 +405,7 @@ class _TidyRows:
         an earlier row may state the prompt of the same item, or the group of the same agent.
 
         fields : agent, item, text, prompt, group and repeat of the row, in this order. The first five are texts, and the repeat
-            is a whole number or its digits. Text, prompt, group and repeat may be None.
+            is a whole number from 0 or its digits. Text, prompt, group and repeat may be None; the repeat None counts as 1.
         row_number : number of the row in the table, from 1, for errors
 
         Raises: PoolError if a field is not valid: [pool-id] for an id or the name of a group, [pool-text] for a text,

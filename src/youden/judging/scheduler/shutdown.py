@@ -320,13 +320,13 @@ def exceeds_max_missing(n_missing: int, n_done: int, *, max_missing: float, is_c
     max_missing : float
         Largest fraction of trials without an answer with which the run continues, in [0, 1].
     is_certain : bool, default False
-        Whether `n_done` counts all trials, so that any excess is enough.
+        Whether `n_done` counts all trials of the plan, also those without an outcome.
 
     Returns
     -------
     bool
-        True if `n_done` is at least 200, and `n_missing` exceeds `max_missing` · `n_done` by more than three standard errors. If
-        `is_certain`, any excess is enough.
+        True if `n_done` is at least 200, and `n_missing` exceeds `max_missing` · `n_done` by more than three standard errors, or,
+        if `is_certain`, by any number.
     """
     std_error = 0.0 if is_certain else math.sqrt(max_missing * (1 - max_missing) * n_done)
     return n_done >= MIN_TRIALS_BEFORE_STOP and n_missing > max_missing * n_done + 3 * std_error
@@ -411,12 +411,12 @@ def make_batches_pending_error(n: int, *, store: str) -> IncompleteRunError:
 
 
 def make_outage_error(error: CallError, *, judge: str, address: str, outage: float) -> IncompleteRunError:
-    """Build the error for a server that has not responded for too long.
+    """Build the error [outage] for a server that has not responded for too long.
 
     error : the last failure
     judge : name of the judge
     address : address of its server
-    outage : time that has passed at least, in seconds
+    outage : seconds without a response, a lower bound
     """
     return IncompleteRunError(
         f"The judge '{judge}' at {address} has not responded for more than {outage:g} s: {error.reason} "
@@ -428,7 +428,7 @@ def make_outage_error(error: CallError, *, judge: str, address: str, outage: flo
 
 
 def make_blocked_error(error: CallError, *, judge: str, address: str) -> IncompleteRunError:
-    """Build the error for a server that rejects all requests because of a rate limit.
+    """Build the error [rate-limit] for a server that rejects all requests because of a rate limit.
 
     error : the last rejection
     judge : name of the judge

@@ -150,7 +150,7 @@ class PairChunk:
         Raises
         ------
         StatisticsError
-            [trial-columns]: if the columns differ in length; [trial-answer]: if a selected answer is NaN; [trial-item]:
+            [trial-columns]: if the selected columns differ in length; [trial-answer]: if a selected answer is NaN; [trial-item]:
             if a selected item is negative or not below `n_items`.
         """
         selected_answer = answer[rows]

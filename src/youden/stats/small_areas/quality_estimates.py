@@ -156,8 +156,8 @@ class QualityEstimates:
         -----
         The gain of knowing an agent's quality q is the expected improvement E max(q − m, 0), with m the best estimate
         among the other agents. For the best agent itself it is E max(m − q, 0). The value of an agent's next label is this gain
-        divided by the number of new labels that the agent then has. If `for_best` is False, the value is v²/(v + q(1 − q)), with
-        v the variance of the quality after the labels allocated so far.
+        divided by 1 plus the number of labels allocated to the agent so far. If `for_best` is False, the value is
+        v²/(v + q(1 − q)), with v the variance of the quality after the labels allocated so far.
 
         References
         ----------
