@@ -292,7 +292,7 @@ class TrialsByItem:
         return cls(lambda: [columns], verdicts.plan, directory=None, votes=votes)  # all rows are one chunk
 
     def select(self, plan: Plan, select_rows: Callable[[Mapping[str, NDArray[Any]]], Bools]) -> TrialsByItem:
-        """Group only some of the run's trials by item. The votes of a jury are not kept.
+        """Read the rows of the run again, and group some of the trials by item. The votes of a jury are not kept.
 
         Parameters
         ----------
@@ -882,11 +882,11 @@ def open_trials_by_item(rows: Rows, plan: Plan, directory: Path, *, votes: bool 
     ----------
     rows : callable
         Function without arguments that returns an iterable over all rows of the run, in chunks. A chunk is a mapping of column
-        names to arrays (n_rows,).
+        names to arrays (n_rows,). `TrialsByItem.select` calls the function again.
     plan : Plan
         Plan of the run; its trials are not read.
     directory : Path
-        Existing directory in which the scratch directory is made.
+        Existing directory in which the scratch directory is made. Files are written only for more than 500,000 trials.
     votes : bool, default False
         Whether to keep the votes of the judges of a jury.
 

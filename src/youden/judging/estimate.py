@@ -208,8 +208,8 @@ def estimate(
 ) -> Cost:
     """Estimate calls, tokens, USD and minutes of judging a plan, and count its cells (agent and item).
 
-    Tokens are counted by tiktoken's encoding of the model, or as characters / 4 if it is not on the disk or the plan
-    has no pool.
+    Tokens of requests are counted by tiktoken's encoding of the model, or as characters / 4 if it is not on the disk or the
+    plan has no pool. An answer counts as the maximum number of tokens in the judge's config, or as 16 without a maximum.
 
     Parameters
     ----------

@@ -55,8 +55,9 @@ class CallDivision(NamedTuple):
     def count_independent(self, calls: int, *, n_focus: int = 0) -> int:
         """Return how many of the calls that are added to a run should be independent trials.
 
-        The number is at least the default of an extension (7 to 10% of the calls). A larger number is a multiple of the number of
-        agents that the calls measure, and leaves at least two calls per such agent for paired trials.
+        The number is a multiple of the number of agents that the calls measure. It makes `best_fraction` of all trials of the run
+        independent, as far as at least two calls per measured agent remain for paired trials. It is at least the default of an
+        extension: 7 to 10% of the calls, rounded to a multiple that may be 0.
 
         calls : number of added calls, for paired and independent trials together
         n_focus : number of agents that the calls measure; 0 for all agents

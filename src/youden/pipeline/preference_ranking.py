@@ -83,7 +83,8 @@ def summarize_preferences(
     - `choice`, the selected agent with its regret bound of at most 1; None if some agents cannot be compared;
     - `signal`, the test whether all abilities are equal;
     - `preference`, the facts on position bias and ties;
-    - `warnings`, to which those about biases are added.
+    - `warnings`, to which those about biases are added;
+    - `component_message`, a warning about agents that no trials link; empty if there are none.
     """
     differences = agent_differences(abilities)
     choice = summarize_choice(abilities, agent_ids, differences=differences)

@@ -66,7 +66,7 @@ def judge(
     retry_failed : bool, default False
         Whether to resend requests whose stored outcome is a refusal, a truncated or unparsed answer, or a rejection.
     progress : Progress, optional
-        Receives the progress.
+        Receives the progress. Default: no progress is shown.
     log : str or path, optional
         File to which a line of JSON is appended for every call and failure.
     mode : {"calls", "batch"}, default "calls"
@@ -95,8 +95,8 @@ def judge(
         If judge, store or cap do not fit, before any call; [judge-function-options]: if a function is combined with an
         option of calls; [argument-type], [max-missing]: if `plan` or `max_missing` is invalid.
     BudgetError, TooManyMissingError
-        If `max_cost` is reached, or more answers are missing than `max_missing` allows. All answers are kept: repeat
-        the call to resume.
+        If `max_cost` is reached; if more answers are missing than `max_missing` allows, or all of them. All answers are kept:
+        repeat the call to resume.
     IncompleteRunError
         If the server cannot be reached for longer than the outage limit, or the state of a batch is unknown.
     JudgeError, ReplayMissError
@@ -153,8 +153,9 @@ async def judge_async(
         Trials to answer; it holds its pool, or gets it by `plan.with_pool(pool)`.
     judge : str, path, mapping, JudgeConfig or callable, default "lexical"
         Name in configs/judges/, path of a .yaml, mapping with a judge's keys, or a function that takes the texts of two responses
-        and returns whether they have the same source: True, False, a number from 0 to 1, or None for no answer. An async function
-        is not accepted, and a function cannot be combined with `store`, `retry_failed`, `log` or a mode other than "calls".
+        and returns whether they have the same source: True, False, a number from 0 to 1, or None for no answer. A function blocks
+        the event loop until all trials are answered. It must not be async, and cannot be combined with `store`, `retry_failed`,
+        `log` or a mode other than "calls".
     store : str or path, optional
         Store of answers, a path or a URL. Default: YOUDEN_STORE, else the project's .youden/answers.db.
     max_cost : float, optional
@@ -188,7 +189,7 @@ async def judge_async(
         If judge, store or cap do not fit, before any call; [judge-function-options]: if a function is combined with an
         option of calls; [argument-type], [max-missing]: if `plan` or `max_missing` is invalid.
     BudgetError, TooManyMissingError
-        If `max_cost` is reached, or more answers are missing than `max_missing` allows.
+        If `max_cost` is reached; if more answers are missing than `max_missing` allows, or all of them.
     IncompleteRunError
         If the server cannot be reached for longer than the outage limit, or the state of a batch is unknown.
     JudgeError, ReplayMissError
@@ -321,7 +322,7 @@ async def query_judge(
         Store of answers, a path or a URL; it is created if it does not exist. Stored answers are not requested again. None for a
         judge that needs none.
     options : JudgingOptions
-        Options of the requests.
+        Options of the requests. If `options.batching` is set, they are sent through the provider's Batch API.
     budget : Budget, optional
         Cost cap that several plans share. Default: a cap of this plan alone, `options.max_cost`. For a judge that costs money,
         `options.max_cost` must be set even if `budget` is passed.
@@ -339,8 +340,8 @@ async def query_judge(
         If the cap is reached; if, after 200 trials or more, significantly more answers are missing than `options.max_missing`.
         Missing answers are not checked again at the end.
     IncompleteRunError
-        If the server cannot be reached for longer than the outage limit; with `options.stored_only`, if the store lacks an
-        answer.
+        If the server cannot be reached for longer than the outage limit, or the state of a batch is unknown; with
+        `options.stored_only`, if the store lacks an answer.
     JudgeError, ReplayMissError
         If the judge cannot be used; if a replay lacks an answer.
     """

@@ -236,7 +236,7 @@ def with_round(plan: Plan, rounds: Rounds, trials: Trials, *, active: Bools) -> 
     Parameters
     ----------
     plan : Plan
-        The plan so far, with the trials of the pilot and of all earlier rounds. It is not changed.
+        The plan so far, with its pool and the trials of the pilot and of all earlier rounds. It is not changed.
     rounds : Rounds
         Rounds of this plan so far, the pilot included, without the new one.
     trials : Trials
@@ -250,6 +250,11 @@ def with_round(plan: Plan, rounds: Rounds, trials: Trials, *, active: Bools) -> 
     Plan
         A copy, whose `rounds` have one more. The column `step` of the new trials is the number of the round, 1 for the first
         round after the pilot. If agents have several responses to an item, the responses that the new trials show are chosen.
+
+    Raises
+    ------
+    PlanError
+        [plan-no-pool] if the plan has no pool; [plan-other-pool] if the pool of the run has changed.
     """
     round_number = len(rounds.starts)  # the pilot is number 0 and has a start, too
     step = np.full(len(trials), round_number, dtype=np.int32)

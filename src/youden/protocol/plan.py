@@ -65,7 +65,8 @@ def draw_split(present: Bools, *, fraction: float, rule: SplitRule = "strict", s
         training.
     rule : {"strict", "paper"}, default "strict"
         Which trials training scores leave out. A trial compares the texts of two cells. "strict" leaves out a trial if
-        either cell is held out; "paper" leaves the trial out only if the cell of its first text is held out.
+        either cell is held out; "paper" leaves the trial out only if the cell of its first text is held out. The draw does
+        not depend on the rule.
     seed : int
         Seed of the draw.
 
@@ -270,7 +271,8 @@ def make_plan(
         If budget, holdout, options or design do not fit the pool; the message names what to change. For example, [pool-small]:
         if the pool has fewer than 2 items or fewer than 3 agents. One or two agents are enough if they have several responses
         to an item, which are compared by self-trials. Also [calls-invalid], [holdout], [holdout-rule] and [plan-question]: if the
-        value of this argument is not allowed.
+        value of this argument is not allowed; [self-trials], [repeats-few]: if `self_trials` is not 0, and the plan is in rounds
+        or for preferences, or no agent has two responses to two items.
     ConfigError
         [unknown-design] if no such design is registered; [argument-type] if an argument has the wrong type.
 
@@ -727,7 +729,8 @@ class _IndependentTrials:
         - "pooled": first the probes, which are trials of unusually similar texts, then trials of random agents and items.
 
         paired : paired trials of the plan
-        in_rounds : whether later rounds of the run add more trials
+        in_rounds : whether later rounds of the run add more trials. The number of random trials is then 7 to 10% of the calls of
+            this plan instead of the whole budget, unless the user requested a number or calls cost nothing.
 
         Returns independent trials of the role "matched", or of the roles "probe" and "pooled"; none if their number is 0.
         """

@@ -53,13 +53,13 @@ def find_contrast(
     Returns
     -------
     Contrast or None
-        Masks `positive` and `negative` of the agents of the two sets, bool arrays (n_agents,). None if a set of the default
-        groups has no agent, because most runs do not have the groups of the paper.
+        Masks `positive` and `negative` of the agents of the two sets, bool arrays (n_agents,). None if a set has no agent and
+        both sets are the default, because most runs do not have the groups of the paper.
 
     Raises
     ------
     ConfigError
-        [groups] if a group is in both sets, or if a set that is not the default has no agent.
+        [groups] if a group is in both sets, or if a set has no agent and one of the sets is not the default.
     """
     group_by_position = np.array([recorded.groups.get(agent.id) or "" for agent in recorded.pool.agents])
     is_above = np.isin(group_by_position, above)
@@ -146,7 +146,8 @@ def compute_group_auc(
     Returns the AUC with its interval, and the numbers of agents of both groups. The bounds are NaN if an ability has no
     interval, or if nearly all draws give the same AUC, as for clearly separated groups.
 
-    Raises StatisticsError [auc-one-group] if a group has no ranked agent.
+    Raises StatisticsError: [auc-one-group] if a group has no ranked agent; [level] unless 0 < level < 1; [interval-order] if a
+        lower bound of an ability exceeds its upper bound.
     """
     rows = [row for row in ranking if row.group in (above, below) and row.ability is not None]
     ability = np.array([row.ability for row in rows], dtype=np.float64)

@@ -74,7 +74,8 @@ class TrialsOnDisk:
             Conditions that a trial has to meet together; `TrialFilter()` selects all trials. The kind "answers differ" is not
             supported.
         by : {"row", "item", "first", "second", "trial_type", "answer", "kind"}
-            Column to sort by; missing answers come last in both directions.
+            Column to sort by. Items and agents are sorted by their ids, alphabetically. Missing answers come last, and ties stay
+            in the order of the run, in both directions. Answers that differ by less than 0.01 may be out of order.
         descending : bool
             Whether the largest value comes first.
         start, stop : int

@@ -149,14 +149,15 @@ def write_tables(path: Path, tables: Mapping[str, pa.Table], *, raw_cells: bool 
     path : file of the export. Its suffix, in upper or lower case, selects the format: .csv, .jsonl, .parquet or .duckdb. A
         missing folder is created.
     tables : tables by name
-    raw_cells : whether texts that a spreadsheet would run as formulas are written unchanged to CSV files. If False, a
-        spreadsheet shows them as texts, and a column `guarded` lists the changed columns of each row. No effect on other formats.
+    raw_cells : whether texts that a spreadsheet would run as formulas are written unchanged to CSV files. If False, they begin
+        with an apostrophe, and a table with such texts gets a column `guarded`, which lists the changed columns of each row. No
+        effect on other formats.
 
     Returns the written files. All tables of a .duckdb, or a single table, are in `path`. Otherwise, there is one file
     `<stem>-<name>` with the same suffix per table, in the order of `tables`.
 
     Raises: ConfigError [export-format] if the suffix is unknown; [duckdb-missing] if the package `duckdb` is needed and not
-        installed.
+        installed. OSError if a file cannot be written.
     """
     files = table_paths(path, tables)
     if path.suffix.lower() == ".duckdb":

@@ -121,6 +121,7 @@ def prepare_table(file: Path, name: str, rows: Rows, columns: Mapping[str, str],
 
     The rows of a known public data set stay unchanged, unless the user named the column of responses.
 
+    file : path of the table, whose suffix shows whether it is a spreadsheet; it is not read
     name : name of the file or sheet
     rows : location and values of each row, as the file has them; at least one
     columns : columns that the user named, by role, such as {"text": "answer"}
@@ -407,7 +408,7 @@ def add_prompts(
     tables : tables with responses, whose rows are changed in place
     other_tables : tables without responses
 
-    Returns the roles with the added column, and the tables that have prompts.
+    Returns the roles with the added column, and those of the other tables that have prompts; none if nothing is changed.
     """
     item_column = roles.columns.get("item")
     if item_column is None or "prompt" in roles.columns:

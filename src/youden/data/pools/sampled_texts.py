@@ -70,9 +70,9 @@ class SampledTexts:
         Returns
         -------
         SampledTexts
-            `texts`: words of the first responses to the sampled items, item by item, and then of the prompts of these items
-            (none if an item has no prompt). `items`: positions of the sampled items in the pool, ascending. `item_of` and
-            `agent_of`: item (a position in `items`) and agent of each response.
+            `texts`: numbered words of the first responses to the sampled items, item by item, without missing responses, and then
+            of the prompts of these items; an item without a prompt has an empty text. `items`: positions of the sampled items in
+            the pool, ascending. `item_of` and `agent_of`: item (a position in `items`) and agent of each response.
         """
         items = np.arange(pool.n_items)
         n_sampled = max(MIN_ITEMS, max_texts // max(1, pool.n_agents))

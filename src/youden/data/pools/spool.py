@@ -277,7 +277,7 @@ class Source:
     def require_text(self, value: object, row_number: int) -> str:
         """Check a response and return it; log a warning if it has more than `LONG_TEXT` (1,000,000) characters.
 
-        None and a text of spaces become the empty string, which is a valid response. Any other text is returned unchanged.
+        None and a text of whitespace become the empty string, which is a valid response. Any other text is returned unchanged.
 
         value : the response
         row_number : number of the row in the file, from 1, for the error
@@ -432,6 +432,8 @@ class PoolCells:
         text : the response; an empty text is left out if the attribute `empty` is "missing"
         row_number : number of the row in the file, from 1, for errors
         repeat : number that distinguishes several responses of the agent to the item; None counts as 1
+
+        Raises: PoolError [disk-full] if the disk has no space for the temporary file of a large pool.
         """
         is_left_out = self.empty == "missing" and text == ""
         if is_left_out:
@@ -445,7 +447,7 @@ class PoolCells:
         self._texts.append(text)
 
     def extend(self, agents: Positions, items: Positions, row_numbers: Positions) -> Spool:
-        """Add n responses without their texts, and return the storage to which the caller must add the n texts.
+        """Add n responses without their texts, and return the `Spool` to which the caller must add the n texts.
 
         The texts must have the same order. None of them may be empty if empty texts count as missing responses. The responses
         have no repeat, which counts as 1.
@@ -494,11 +496,12 @@ class PoolCells:
 
         If an agent has several responses to an item, they are ordered by repeat, the number that distinguishes them.
 
-        source : file of the responses, for errors
-        agents, items : ids of the agents and items, by position
-
-        Raises: PoolError [pool-empty] if there are no rows; [pool-duplicate] if two rows have the same agent, item and repeat
-            (None is 1); [pool-size] if there are more than 200 million pairs of an agent and an item.
+        Parameters
+        ----------
+        source : Source
+            File of the responses, for errors.
+        agents, items : list of str
+            Ids of the agents and items, by position.
 
         Returns
         -------
@@ -507,6 +510,13 @@ class PoolCells:
         repeat_texts : object array ((n_repeats - 1) * n_agents, n_items) or None
             Second responses in the first n_agents rows, then third responses, and so on. None if there are only first responses.
             Texts in a temporary file are read from it when needed.
+
+        Raises
+        ------
+        PoolError
+            [pool-empty] if there are no rows; [pool-duplicate] if two rows have the same agent, item and repeat (None is 1);
+            [pool-size] if there are more than 200 million pairs of an agent and an item; [disk-full] if the disk has no space for
+            the temporary file.
         """
         n_agents, n_items = len(agents), len(items)
         self._check_size(source, n_agents, n_items)

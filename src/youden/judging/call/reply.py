@@ -258,7 +258,8 @@ def check_usage_for(
     request : Request
         Request that was answered.
     answer_limit : int or None
-        Largest number of tokens of an answer; None if nothing limits it.
+        Largest number of tokens of an answer; None if nothing limits it. In the check of the counts, less than 1024 counts as
+        1024. Without a limit, counts up to 10,000,000 (`MAX_TOKEN_COUNT`) are possible.
 
     Returns
     -------
@@ -292,8 +293,8 @@ def check_usage(
     n_bytes, n_messages : int
         Total size of the request's messages in UTF-8, and their number.
     answer_limit : int or None
-        Largest number of tokens of an answer; None if nothing limits it. For the check of the counts, it is at least 1024, and
-        None means 10,000,000 (`MAX_TOKEN_COUNT`).
+        Largest number of tokens of an answer; None if nothing limits it. In the check of the counts, less than 1024 counts as
+        1024. Without a limit, counts up to 10,000,000 (`MAX_TOKEN_COUNT`) are possible.
 
     Returns
     -------

@@ -24,9 +24,10 @@ def find_outcomes(
     - If the files are not complete, the result is missing and will follow.
 
     job : record of the batch, with the hashes of its requests
-    state : final state of the batch. The files are complete if they have `state.n_lines` lines; None means that this is never
-        certain.
-    files : contents of the result files; lines that are damaged or belong to other requests are ignored
+    state : final state of the batch. The files are complete if they have valid results of `state.n_lines` different requests;
+        if it is None, they never count as complete.
+    files : contents of the result files. Damaged lines are ignored, and results of requests of other batches are not returned.
+        If a request has several results, the first answer counts, or else the first error.
 
     Returns the outcomes by request hash (an answer or the error of the request), and the hashes of the requests whose results
     are missing.

@@ -65,7 +65,7 @@ class RequestTable:
         config : JudgeConfig
             A judge that makes calls (this is not checked). For a jury, make one table per judge.
         plan : Plan
-            Trials to be judged.
+            Trials to be judged, with their pool.
 
         Returns
         -------
@@ -77,6 +77,8 @@ class RequestTable:
         ------
         InputError
             [plan-missing-text]: if the pool has no response for a trial.
+        PlanError
+            [plan-no-pool]: if the plan has no pool.
         """
         questions = config.questions()
         hash_by_trial = np.empty(len(plan), dtype=f"S{KEY_BYTES}")  # bytes need half the memory of hexadecimal digits
@@ -188,6 +190,8 @@ def write_parquet(path: Path, requests: Iterable[tuple[str, Request]], manifest:
     path : file to write; an existing one is overwritten
     requests : pairs of request hash and request
     manifest : content of `export.json`, which becomes the value of the key `METADATA` ("youden") in the metadata of the file
+
+    Raises OSError if the file cannot be written.
     """
     schema = pa.schema(_PARQUET_COLUMNS, metadata={METADATA: manifest})
     remaining = iter(requests)
@@ -220,13 +224,14 @@ def export_requests(
 ) -> tuple[int, tuple[Path, ...]]:
     """Write the requests of a plan that have no answer in a store to files in a new folder.
 
-    The folder appears when it is complete. Each judge of a jury that makes calls gets a subfolder. Requests that were rejected
-    before, or exceed the context of the model, are left out. Memory grows by about 100 bytes per trial.
+    The folder appears when it is complete. The judges of a jury that make calls get one subfolder each: judge-1, judge-2, and
+    so on. Requests that were rejected before, or exceed the context of the model, are left out. Memory grows by about 100 bytes
+    per trial.
 
     Parameters
     ----------
     plan : Plan
-        Trials whose requests are exported.
+        Trials whose requests are exported, with their pool.
     config : JudgeConfig
         Config of the judge that the requests are for.
     store : Store
@@ -250,7 +255,9 @@ def export_requests(
     ------
     InputError
         [export-not-empty] if the folder is not empty; [export-no-calls] if no judge makes calls; [export-failed] if a
-        file cannot be written.
+        file cannot be written; [plan-missing-text] if the pool has no response for a trial.
+    PlanError
+        [plan-no-pool] if the plan has no pool.
     """
     judges = list_calling_judges(config)
     subfolders = [""]

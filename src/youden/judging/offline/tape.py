@@ -88,7 +88,7 @@ class CassetteRecorder:
     ) -> None:
         """Add the outcome of a request in memory, unless the request is recorded already.
 
-        `save` writes the file. A new judge is added in any case.
+        `save` writes the file, but only if the outcome of a request was added. A new judge is added in any case.
 
         Parameters
         ----------
@@ -152,7 +152,8 @@ def with_cassette(
 ) -> Backend:
     """Wrap a backend in the active cassette, a file of recorded requests and answers. It answers all requests that it contains.
 
-    The mode of the cassette decides whether other requests are sent and recorded, or refused (`CassetteRecorder`).
+    The mode of the cassette (see `CassetteRecorder`) decides whether other requests are sent and recorded, or whether the backend
+    raises ReplayMissError.
 
     Parameters
     ----------
@@ -168,7 +169,7 @@ def with_cassette(
     Returns
     -------
     Backend
-        The wrapped backend. If no cassette is active, the given backend is returned unchanged.
+        A `CassetteBackend`. If no cassette is active, the given backend is returned unchanged.
     """
     recorder = _active.get()
     if recorder is None:

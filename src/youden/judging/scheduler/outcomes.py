@@ -58,9 +58,9 @@ class Work(Protocol):
         outcome : Completion, Failure or None
             None if the request cannot be sent.
         usd : float
-            Cost of all attempts of the call, for all rows together, in USD; NaN if unknown.
+            Cost of all attempts of the call, for all rows together, in USD; NaN if unknown, 0 if `stored`.
         stored : bool
-            Whether the outcome was in the store already.
+            True if no request was sent, because the outcome was in the store already or the request cannot be sent.
 
         Returns
         -------
@@ -100,7 +100,8 @@ class Outcomes:
     def record_cost(self, key: str, usd: float, completion: Completion | None = None) -> None:
         """Book the cost of an attempt to `account`; without an account, this has no effect.
 
-        Call it before the outcome of the attempt is recorded, so that both are written together.
+        Costs of several attempts with the same hash are summed. Call this method before the outcome of the attempt is recorded,
+        so that both are written together.
 
         Parameters
         ----------
@@ -115,12 +116,13 @@ class Outcomes:
             self.store.pay(self.account, key, make_payment(usd, completion))
 
     def record_answer(self, call: Call, completion: Completion) -> None:
-        """End a call with an answer: store it, pass it to `work`, and show the progress.
+        """End a call with an answer: add it to the store, pass it to `work`, and show the progress.
 
-        An answer shows that the server works. Earlier failures were therefore due to their requests, and are stored now.
+        An answer shows that the server works. Earlier failures were therefore due to their requests, and are added to the store,
+        too. The caller has to write both to the disk by `store.flush`.
 
-        The judge may need log-probabilities. If the first answers of the run all lack them, the answers are stored, and the end
-        of the run is requested.
+        If the judge needs log-probabilities, and the first three requests of the run all fail or get answers without them, the
+        end of the run is requested. The answers are stored nevertheless.
 
         call : the call, with its cost in USD (`usd`)
         completion : the reply, also one that cannot be parsed
@@ -152,14 +154,15 @@ class Outcomes:
         error : CallError
             Why the attempt failed. After a fatal error, the end of the run is requested, and no failure is stored.
         may_retry : bool
-            Whether the caller will send the call again if the run continues. If not, the call ends with a failure. The failure is
-            stored as soon as any call of the run was answered, or else at the end of the run.
+            Whether the caller can send the call again, whatever the kind of the error. If not, the call ends with a failure. The
+            failure is stored as soon as any call of the run was answered, or else at the end of the run.
 
         Returns
         -------
         bool
-            True if the call has ended, False if it has to be sent again. If the run is about to end, a transient error ends the
-            call without a stored failure. The next run then sends the request again.
+            True if the call has ended. False if the caller has to send it again: if `may_retry` is True, after a transient error
+            or a rejection. If the run is about to end, a transient error ends the call without a stored failure, so that the
+            next run sends the request again.
         """
         if error.kind == "fatal":
             self.stop.request_stop(lambda: self._make_fatal_error(error))
@@ -176,6 +179,7 @@ class Outcomes:
 
         The outcome is passed to `work`, and the progress is shown. If a cassette records, it gets a stored outcome, too.
 
+        call : the call, whose cost counts as 0
         outcome : stored outcome; None if the request is too long
         """
         if isinstance(outcome, Completion):

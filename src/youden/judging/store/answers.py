@@ -306,7 +306,8 @@ class Store:
         outcome : Completion or Failure
             Outcome of the request.
         replaces_answer : bool, default False
-            Whether an answer replaces the stored answer, because the request was repeated. By default, the first answer is kept.
+            Whether an answer replaces the stored answer, because the request was repeated. By default, a stored answer is kept;
+            an answer that is not flushed yet is always replaced by a later one.
         may_flush : bool, default True
             Whether this call may flush and wait for the disk. It flushes if 64 outcomes (`MAX_PENDING_WRITES`) are in memory, or
             if the last flush was at least 0.25 seconds (`FLUSH_INTERVAL_SECONDS`) ago. If False, the caller has to call `flush`.
@@ -331,7 +332,7 @@ class Store:
             self.flush()
 
     def add_all(self, answers: Mapping[str, Completion], failures: Mapping[str, Failure], *, account: str) -> None:
-        """Write many outcomes in one transaction, after flushing everything that was added before.
+        """Write many outcomes in a transaction of their own, after a `flush` of everything that was added before.
 
         This is for outcomes of an external engine, which received the requests in files. Pass only requests without a
         stored answer: a stored answer would be kept, but its tokens would be booked a second time.
@@ -346,7 +347,7 @@ class Store:
         Raises
         ------
         JudgeError
-            If the backend fails.
+            If the backend fails; nothing of this call is then written.
         """
         payments: dict[tuple[str, str], Payment] = {}
         for key, answer in answers.items():

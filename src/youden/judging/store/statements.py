@@ -95,8 +95,8 @@ class Session:
         Parameters
         ----------
         sql : str
-            INSERT statement for one row. It contains `VALUES (…)` once, without other parentheses inside. Clauses such as ON
-            CONFLICT may follow.
+            INSERT statement for one row, with `?` for each value. It contains `VALUES (…)` once, without other parentheses
+            inside. A clause may follow, for example ON CONFLICT.
         rows : iterable of sequence
             Values of the rows, which differ in their primary keys.
 
@@ -253,6 +253,8 @@ class SqlBackend:
         n : largest number of rows
 
         Returns fewer than `n` rows at the end of the table, and an empty list if there are no more.
+
+        Raises: JudgeError if the backend fails.
         """
         columns = ", ".join(column_names(table))
         key_columns = primary_key(table)  # the names of the first columns, separated by commas

@@ -130,8 +130,8 @@ def plan_generation(file: AgentsFile, items: tuple[Item, ...], *, repeats: int =
     Returns
     -------
     Generation
-        What is to be generated; its `cost` has the maximum number of calls and tokens and the maximum cost in USD. No request
-        has been sent.
+        What is to be generated; its `cost` has the maximum number of calls and tokens, and the maximum cost in USD, None if a
+        price is unknown. No request has been sent.
 
     Raises
     ------
@@ -289,6 +289,11 @@ def write_recipe(folder: Path, generation: Generation, *, store: str) -> None:
     store : str
         Path or URL of the store. A path (absolute, or relative to the current directory) is written relative to `folder`, and
         a URL without its password.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be written.
     """
     file = generation.file
     store_location = Path(os.path.relpath(store, folder)).as_posix()

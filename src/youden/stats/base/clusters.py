@@ -198,11 +198,11 @@ def covariance_over_clusters(
 
     Notes
     -----
-    C = Σ_j g_j g_jᵀ with g_ij = (U_ij − Ū_j)/√(1 − p_ij), Ū_j the mean over agents. For an agent in n_i clusters:
+    C = Σ_j g_j g_jᵀ with g_ij = (U_ij − Ū_j)/√(1 − p_ij), Ū_j the mean over the anchors. For an agent in n_i clusters:
 
     - Its variance v_i is shrunk to (v_i·(n_i − 1) + 6·s_i·mean(v/s))/(n_i + 5), s the relative variances. Covariances
       are shrunk towards those of independent agents.
-    - The term 3.54/2·h_i/m_i² is added for effects that no observed cluster shows, with m_i = 1/Σ_j p_ij² the effective
+    - The term 3.54/2·h_i/m_i² is added to v_i for effects that no observed cluster shows, with m_i = 1/Σ_j p_ij² the effective
       number of clusters, and h_i the `unseen_effect_square` of the effects m_i·g_ij.
     - Student's t has n_i + 5 degrees of freedom.
 
@@ -444,8 +444,8 @@ def shrink_component(
     -------
     float array (n_agents,)
         Variances of the effect, at least 0. Each is the mean of the agent's products, increased by `correction`, and of 100 added
-        products. An added product is the average component of all agents times the agent's relative variance. Without any
-        product, the average component is `correction`, or 0 if that is negative.
+        products. An added product is the average component times the agent's relative variance. The average component is the
+        mean of the products of all agents (0 without any) plus `correction`, but at least 0.
     """
     mean_product = float(product_sum.sum() / max(n_products.sum(), 1))
     average_component = max(0.0, mean_product + correction)

@@ -94,9 +94,10 @@ def label_shift(
     Notes
     -----
     For a regression y ≈ … + c·f with residual maker P, score = Py and M = P. If f has one value per agent and y one value per
-    trial, then score = Z'Py and M = Z'PZ, with Z the matrix from agents to trials. The p-value of c counts the permutations F
-    with u(F; c) ≥ u(f; c), the observed one included, where u(F; c) = F'(score − c·M·f)/√(F'VF). As u is linear in c, each
-    permutation counts for the values of c on one side of a threshold, and the interval is read from the sorted thresholds.
+    trial, then score = Z'Py and M = Z'PZ, with Z the matrix from agents to trials. The one-sided p-value of c is the
+    fraction of the permutations F with u(F; c) ≥ u(f; c), the observed one included, where u(F; c) = F'(score − c·M·f)/√(F'VF).
+    The other side has ≤. The two-sided p-value is twice the smaller one, at most 1. As u is linear in c, each permutation counts
+    for the values of c on one side of a threshold, and the interval is read from the sorted thresholds.
     Differences between agents other than the label are present in all permutations.
 
     References

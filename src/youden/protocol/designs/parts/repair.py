@@ -273,8 +273,8 @@ def repair(chosen: Bools, eligible: Bools, *, key: Floats, d: int) -> Bools:
     chosen : bool array (n_agents, n_items)
         Chosen cells; this array stays unchanged.
     eligible : bool array (n_agents, n_items)
-        Cells that may be added; all chosen cells are among them. Each agent and item must have at least d eligible cells, which
-        is not checked here.
+        Cells that may be added; all chosen cells are among them. An agent or item with fewer than d eligible cells gets all of
+        them; this is not an error.
     key : float array (n_agents, n_items)
         Random numbers; cells with the smallest ones are added first.
     d : int
