@@ -86,9 +86,9 @@ def _choose_click_type(declared_key: DeclaredKey) -> Any:
 def parse_budget(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> int | str | None:
     """Parse an option or argument that is a budget of calls, as a click callback.
 
-    Returns a number of calls as an int, or a text: a percentage of the dense calls ("5%"), or paired trials per agent
-    ("450/agent"). Returns None if the option is not set. Raises click.BadParameter for any other text. The first two parameters
-    have no effect.
+    Returns a number of calls as an int, or a text: a percentage of the dense calls, at most 100 ("5%"), or paired trials per
+    agent ("450/agent"). Returns None if the option is not set. Raises click.BadParameter for any other text, and for 0. The
+    first two parameters have no effect.
     """
     if value is None:
         return None
@@ -292,7 +292,8 @@ def judging_options(function: Callable[..., R]) -> Callable[..., R]:
     def call_with_make_options(*, retry_failed: bool, log: Path | None, grace: float, **arguments: object) -> R:
         """Call the command with `make_options` in place of --retry-failed, --log and --grace, and return its result.
 
-        With --retry-failed, a note about the cost is printed to standard error first. The other arguments are passed unchanged.
+        `make_options` is a function that returns `JudgingOptions` with these values (see `judging_options`). With --retry-failed,
+        a note about the cost is printed to standard error first. The other arguments are passed unchanged.
 
         retry_failed : whether to resend requests whose stored outcome is not an answer
         log : file to which one line of JSON is appended per call and failure; None for no file

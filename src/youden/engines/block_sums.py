@@ -43,10 +43,10 @@ class PairSums:
         self._n_compared_cells = 0
 
     def add(self, chunk: RateChunk, *, n_cells: int) -> None:
-        """Add the rates of pairs of agents on the items of a chunk to all sums of this object.
+        """Add the rates (TPR, FPR) of pairs of agents on the items of a chunk to all sums of this object.
 
-        chunk : the rates; pairs without a rate (NaN) are ignored. All pairs on an item must be in one chunk.
-        n_cells : number of cells (agent, item) of the chunk that have an answered paired trial
+        chunk : the rates; pairs without a rate (NaN) are ignored. All pairs on an item must be in one chunk (not checked).
+        n_cells : number of cells (agent, item) of the chunk that have an answered paired trial, for `Pairs.partners_seen`
         """
         rates = chunk.rates
         agreement = rates.tpr - rates.fpr if self._has_own_rates else rates.tpr
@@ -64,9 +64,11 @@ class PairSums:
         differences : pairwise differences of the abilities
         ability : float array (n_agents,), abilities of the additive fit, which are copied to the result
 
-        Returns an object of float arrays (n_agents, n_agents), among others: `agreement`, the mean agreement of two agents over
-        items; `mean`, their mean answer over both orders; and `difference` of their abilities, row minus column. They are NaN for
-        agents that cannot be compared.
+        Returns float arrays (n_agents, n_agents), NaN for agents that cannot be compared: `agreement`, the mean over items of the
+        TPR, minus the pair's FPR if it has its own; `mean`, the mean answer over both orders, with its `std_error` and the number
+        `n` of answers; `difference` of the abilities, row minus column, with its `half_width` and `p_holm`; and
+        `significantly_better`, 1 or 0. The result also has `ability`; `partners_seen`, the mean fraction of possible partners
+        with which a cell was compared (None without a comparison); and `own_rates`, whether pairs have their own FPR.
         """
         # mean over items, NaN for pairs that were never compared
         is_compared = self._n_items > 0
@@ -238,12 +240,14 @@ class _ScoreCollector:
         self._chunks.append((cells.agent, cells.item + np.int32(chunk.start), value, weight))
 
     def to_scores(self, role: ScoreRole, *, offset: float) -> Scores:
-        """Return the scores of all added chunks. The collector is empty afterwards, to save memory.
+        """Return the scores of all added chunks, and remove the chunks from the collector to save memory.
 
-        role : use of the scores: "train" for training, "holdout" for cells (agent, item) that were held out
+        role : use of the scores, recorded in the result: "train" for training, "holdout" for cells (agent, item) that were held
+            out. All added scores are returned for either role.
         offset : false-positive rate to subtract from each score
 
-        Raises: ValueError if no chunk was added.
+        Returns the scores with their cells and the number of answered paired trials of each cell as weight.
+        Raises: ValueError if no chunk was added since the last call.
         """
         agent, item, value, weight = [np.concatenate(arrays) for arrays in zip(*self._chunks, strict=True)]
         self._chunks.clear()

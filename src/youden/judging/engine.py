@@ -303,8 +303,8 @@ async def judge_plan(
     Returns
     -------
     Verdicts
-        One row per trial. Its costs are those of this invocation, or, if `options` has an account, of all invocations;
-        NaN if a price is unknown.
+        One row per trial. Its costs in USD are those of this invocation, or, if `options` has an account, of all
+        invocations; NaN if a price is unknown.
 
     Raises
     ------

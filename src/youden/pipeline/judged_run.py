@@ -407,7 +407,8 @@ def read_payments_of_run(config: RunConfig, judge: JudgeConfig, plan: Plan) -> R
     judge : judge of the run; all amounts are 0 if it stores no answers
     plan : plan of the run, with or without its trials
 
-    Returns the amounts in USD. Those that count towards the cost cap of the run are in `usd_under_cap`.
+    Returns the amounts in USD. Those that count towards the cost cap of the run are in `usd_under_cap`. Requests of unknown cost
+    are not in the amounts; `n_unknown` is their number.
     """
     if not judge.stores_new_answers:
         return RunPayments()

@@ -338,7 +338,7 @@ def resolve_placement(
     config : RunConfig
         Config of the run.
     workers : int, optional
-        Number of workers; overrides the number in the config, unless it is None or 0.
+        Number of workers, not negative (not checked); None or 0 for the number in the config.
     on_message : callable
         Function that is called with a line of text about the workers at each change while they run.
 
@@ -463,10 +463,11 @@ def import_battles(path: Path, out: Path, *, columns: Mapping[str, str], allow_d
         Folder of the new run.
     columns : mapping of str to str
         Role → name of its column, for the roles model_a, model_b, winner, item, order and judge. A role that is not in the
-        mapping is read from the column with its name, or with another common name (see `read_battles`). A winner of "tie" is a
-        tie. Without an order, model_a counts as shown first; without an item, each battle is a separate item.
+        mapping is read from the column with its name, or with another common name (see `read_battles`). A winner is the name of a
+        model, a word (for example model_a, model_b or tie), or, in all rows, a preference for model_a from 0 to 1. Without an
+        order, model_a counts as shown first; without an item, each battle is a separate item.
     allow_dropped : bool, default False
-        Whether to import the battles even if more than 1% have no winner.
+        Whether to import the battles even if more than 1% have no winner. These become missing answers.
 
     Returns
     -------
@@ -477,9 +478,10 @@ def import_battles(path: Path, out: Path, *, columns: Mapping[str, str], allow_d
     ------
     ImportFormatError
         If the file cannot be read, with the reason; [battles-columns]: if a column is missing or a role is unknown;
-        [battles-value]: if a winner or an order is unknown; [out-not-empty]: if `out` contains other files; [import-dropped]: if
-        more than 1% of the battles have no winner; [trial-none], [cluster-agents]: if fewer than 2 agents have battles on
-        2 items. No file of the run remains then.
+        [battles-value]: if a winner or an order is unknown; [import-agents]: if a name cannot be an id; [import-empty]: if no
+        battle of two models is left; [out-not-empty]: if `out` contains other files; [import-dropped]: if more than 1% of the
+        battles have no winner; [trial-none], [cluster-agents]: if fewer than 2 agents have battles on 2 items. No file of the run
+        remains then.
     """
     from youden.data.importers.battles import read_battles  # loads pandas
 

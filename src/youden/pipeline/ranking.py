@@ -111,9 +111,9 @@ def rank(verdicts: Verdicts, *, target: Target = "items-like-these", method: Ran
     Raises
     ------
     StatisticsError
-        [trial-none] if no paired trial of training cells was answered; [rank-method] if `method` is none of the three;
-        [judges-few] if `target` is "items-and-judges" and the judge is not a jury; [rank-preference] if a plan that asks for
-        preferences is ranked for another target or by another method than the defaults.
+        [trial-none] if no paired trial of training cells was answered; [trial-target], [rank-method] if `target` or `method` is
+        unknown; [judges-few] if `target` is "items-and-judges" and the judge is not a jury; [rank-preference] if a plan that
+        asks for preferences is ranked for another target or by another method than the defaults.
     ConfigError
         [argument-type] if `verdicts` has another type.
     PlanError
@@ -359,7 +359,7 @@ def estimate_abilities(
     Raises
     ------
     StatisticsError
-        If the answers cannot be fitted, for example [trial-none].
+        If the answers cannot be fitted, for example [trial-none]; [trial-target] if `target` is unknown.
     """
     _, abilities = _estimate_abilities_by_method(verdicts, target, previous_search=previous_search)
     return abilities

@@ -153,7 +153,7 @@ MIN_BLOCKS_PER_AGENT = 6
 
 
 def add_agents(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
-    """Extend a plan by agents, each compared with anchors: the agents of the first plan.
+    """Extend a plan by agents, each compared only with anchors: the agents of the first plan.
 
     Parameters
     ----------
@@ -162,8 +162,9 @@ def add_agents(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
     pool : Pool
         Pool of the plan, with the same items, and with at least one new agent after the old ones (not checked).
     calls : int, optional
-        Number of calls to add, of both trial types. Default: as many paired trials per new agent as the anchors have on average,
-        rounded, and the number of independent trials that the plan's rule requires.
+        Number of calls to add, paired and independent. If the judge costs nothing, only paired calls count. Default: as many
+        paired trials per new agent as the anchors have on average, rounded, and the number of independent trials that the
+        plan's rule requires.
 
     Returns
     -------
@@ -205,7 +206,7 @@ def add_items(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
     """Extend a plan by items, and compare all agents on them.
 
     The new comparisons are drawn in blocks. A block is a set of trials of one item, in which each agent appears once as the
-    first and once as the second agent. The trials that the plan already has stay as they are.
+    first and once as the second agent. Agents that joined after the first plan are compared only with agents of the first plan.
 
     Parameters
     ----------
@@ -215,8 +216,8 @@ def add_items(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
         Pool of the plan, with at least one new item after the old ones (not checked).
     calls : int, optional
         Number of calls to add: paired calls, which compare responses to the same new item, and independent calls, which compare
-        responses to different items. Default: as many paired calls per new item as earlier items have on average, and the number
-        of independent calls that the plan's rule requires.
+        responses to different items. If the judge costs nothing, only paired calls count. Default: as many paired calls per new
+        item as earlier items have on average, and the number of independent calls that the plan's rule requires.
 
     Returns
     -------
@@ -265,19 +266,20 @@ def add_calls(
     plan : Plan
         Plan to extend. It is not changed.
     calls : int
-        Number of calls to add, of both trial types. They are all paired if the plan was requested with a number of
-        independent trials, or if calls cost nothing. If no paired comparison is left, and the plan pools independent trials, they
-        are all independent.
+        Number of calls to add, paired and independent. If calls cost nothing, only paired calls count. If no paired comparison
+        of all agents is left, and the plan pools independent trials, all calls are independent.
     independent : int, optional
-        Number of these calls that are independent trials, from 0 to `calls`. Default: the number by the plan's rule, which is 7
-        to 10% of the calls if the plan pools independent trials, and half of the calls if it matches them to paired trials.
+        Number of these calls that are independent trials, from 0 to `calls` (not checked); only for plans that pool independent
+        trials. Default: 7 to 10% of the calls if the plan pools independent trials, half if it matches them to paired trials,
+        and none if the user requested a number of them for the plan, or if the plan asks for preferences.
     focus : tuple of int, default ()
-        Positions of the agents to compare with anchors; () for blocks of all agents.
+        Positions of the agents to compare with anchors, from 0 to n_agents − 1; () for blocks of all agents.
     top : int, optional
         Number of agents that a search selects, if the extension is a step of a search. All agents in `focus` are then compared
         with the same partners in each block. Ignored without `focus`.
     max_regret : float, optional
-        Maximum regret of that search. It is recorded in the plan and changes no trial. Ignored without `focus`.
+        Maximum regret of that search, in the unit of abilities. It is recorded in the plan and changes no trial. Ignored without
+        `focus`.
 
     Returns
     -------
@@ -315,8 +317,8 @@ def add_calls(
 def add_repeats(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
     """Extend a plan by repeats, which are further responses of the agents to the same items.
 
-    The new trials are drawn in blocks, each of which compares all agents on one item. If an agent has several responses to an
-    item, a new trial shows the response that the plan has shown least often.
+    The new trials are drawn in blocks, each of which compares all agents on one item. Agents of the first plan can have the same
+    comparison once per response that an agent has to an item. A trial shows the response that the plan has shown least often.
 
     Parameters
     ----------
@@ -325,9 +327,8 @@ def add_repeats(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
     pool : Pool
         Pool of the plan, with the same agents and items, and more responses per cell (not checked).
     calls : int, optional
-        Number of calls to add, paired and independent. If the judge costs nothing, it is the number of paired calls only.
-        Default: as many paired calls per new response as per earlier response, and the number of independent calls that the
-        plan's rule requires.
+        Number of calls to add, paired and independent. If the judge costs nothing, only paired calls count. Default: as many
+        paired calls per new response as per earlier response, and the number of independent calls that the plan's rule requires.
 
     Returns
     -------
@@ -435,9 +436,10 @@ class _PlanExtender:
         """Return how many calls of an extension of the plan are paired trials, which compare responses to the same item.
 
         calls : number of calls, paired and independent ones together; None to return `default`
+        default : result without `calls`
         n_scored : number of agents whose abilities the calls measure
 
-        Returns a number of at least 0.
+        Returns a number of at least 0, by the rule of `count_added_paired`. Independent calls of new agents are subtracted.
         """
         if calls is None:
             return default
@@ -528,9 +530,9 @@ class _PlanExtender:
     def draw_complete_blocks(self, n_paired: int, set_sizes: dict[int, int]) -> list[Trials]:
         """Draw as many blocks as fit into `n_paired` calls, divided among sets of items in proportion to their sizes.
 
-        A block compares all anchors, the agents of the first plan, on one item. It is accompanied by one block for each group of
-        agents that joined later, which compares the group with anchors. If a set has too few comparisons left, the next set gets
-        the missing blocks. Block numbers begin at `next_block`, which is updated.
+        A block compares all anchors, the agents of the first plan, on one item. For each group of agents that joined later, one
+        more block compares the group with anchors on an item of the same set. If a set has too few comparisons left, the next
+        set gets the missing blocks. Block numbers begin at `next_block`, which is updated.
 
         n_paired : maximum number of paired calls
         set_sizes : number of items by set number, as in `count_items_by_set`
@@ -602,8 +604,9 @@ class _PlanExtender:
     def draw_anchor_blocks(self, design: BlockDesign, set_number: int, n_blocks: int) -> Trials:
         """Draw the next `n_blocks` blocks on a set of items, or fewer if fewer are left.
 
-        A block compares all anchors, the agents of the first plan, on one item. All possible blocks of a set form one random
-        sequence, of which the plan already contains the first blocks. Block numbers begin at `next_block`, which is updated.
+        A block compares all anchors, the agents of the first plan, on one item. All possible blocks of a set, repeated for each
+        response of an agent to an item, form one random sequence. The plan already contains the first blocks of the sequence.
+        Block numbers begin at `next_block`, which is updated.
 
         design : design of the plan
         set_number : number of the set, from 0; new items of the pool form a set with the highest number
@@ -675,7 +678,7 @@ class _PlanExtender:
         scored : positions of the agents whose abilities these trials measure; () for all
         search : number of agents to select and maximum regret, if the extension is a step of a search; otherwise (None, None)
 
-        Raises: PlanError [extend-exhausted] if nothing was drawn.
+        Raises: PlanError [extend-exhausted] if there are neither paired nor independent trials.
         """
         plan, pool = self.plan, self.pool
         paired = Trials.concat(drawn)
@@ -741,8 +744,8 @@ class _PlanExtender:
 
         paired : new paired trials, at least one
         scored : positions of the agents whose abilities the paired trials measure; () for all agents
-        n_requested : number of pooled trials for the new paired trials; None for the number by `count_added_independent`. If
-            `scored` has agents, `count_independent_of_new_agents` trials are drawn in addition. Ignored for matched trials.
+        n_requested : number of pooled trials; None for the number by `count_added_independent`. If agents join the plan, the
+            number by `count_independent_of_new_agents` is added in both cases. Ignored for matched trials.
 
         Returns independent trials of the role "matched", "pooled" or, if they compare added or scored agents with anchors,
         "anchor".

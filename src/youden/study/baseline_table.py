@@ -115,7 +115,7 @@ def study_baselines(
     names : sequence of str, optional
         Registered baselines to compare with clipped-linear, which is always included. Default: all.
     n_seeds : int, default 10
-        Number of random splits, at least 1.
+        Number of random splits, at least 1; the seeds are 0 to n_seeds − 1.
     rule : {"strict", "paper"}, default "strict"
         Holdout rule: whether trials that touch a held-out cell are left out of all training scores ("strict"), or used in
         the training scores of the partner ("paper").
@@ -125,7 +125,7 @@ def study_baselines(
         Constant of the n log n design, above 0. c·(K + J)·ln(K + J) cells are fitted, for K agents and J items, or all if there
         are fewer.
     holdout : float in (0, 1), default 0.2
-        Fraction of all cells that are held out; the fitted cells are chosen from the others.
+        Fraction of all cells that are held out, above 0 and below 1; the fitted cells are chosen from the others.
     groups : Contrast, optional
         Two groups of agents for the AUC. Default: no AUC.
     progress : Progress, optional

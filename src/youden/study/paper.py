@@ -173,7 +173,7 @@ def study_paper(
     n_seeds : int, default 20
         Number of random splits, at least 1.
     n_draws : int, default 500
-        Number of bootstrap resamples for the intervals of Table 2.
+        Number of bootstrap resamples for the intervals of Table 2, at least 20.
     judges : JudgesStudy, optional
         Comparison of two judges on one pool. It replaces the paper's second judge, whose answers are not public. Default:
         the rows of the second judge are listed as missing.
@@ -191,7 +191,7 @@ def study_paper(
     ConfigError
         [paper-none] if no domain is given.
     StatisticsError
-        [study-seeds] if `n_seeds` is below 1.
+        [study-seeds] if `n_seeds` is below 1; [bootstrap-draws] if `n_draws` is below 20.
 
     Notes
     -----

@@ -336,8 +336,8 @@ def format_items_compared(n_items: int, n_compared: int, *, by: str = "") -> str
     Parameters
     ----------
     n_items, n_compared : int
-        Number of items, and number of items that were compared. If they are equal, only one number is shown. Numbers have
-        commas between thousands.
+        Number of items, at least 2 because the noun is always plural, and number of items that were compared. If they are equal,
+        only one number is shown. Numbers have commas between thousands.
     by : str, optional
         Text that follows "compared", for example " by every judge"; it begins with a space. Not shown if the numbers are equal.
 

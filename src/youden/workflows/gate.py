@@ -273,8 +273,9 @@ def plan_analyses(
         File that counts the interim analyses; without the file, no analysis was made before. Default: gates.json in the run's
         folder.
     target : {"items-like-these", "these-items"}, optional
-        Population for which the intervals hold: more items like those of the run, or its items alone. Default: "these-items" if
-        this is the target of the run, otherwise "items-like-these".
+        Population for which the intervals hold: more items like those of the run, or its items alone. With `labels` and for a
+        run that asks for preferences, only "items-like-these" is allowed. Default: "these-items" if this is the target of the
+        run and allowed, otherwise "items-like-these".
     labels : LabelledAnswers, optional
         Labels, if quality is compared instead of ability.
 
@@ -322,7 +323,7 @@ def gate_run(
     target : {"items-like-these", "these-items"}, optional
         Population for which the intervals hold: more items like those of the run, or its items alone. With `labels` and for a
         run that asks for preferences, only "items-like-these" is allowed. Default: "these-items" if this is the target of the
-        run, otherwise "items-like-these".
+        run and allowed, otherwise "items-like-these".
     labels : LabelledAnswers, optional
         Labelled responses of the run, from `workflows.quality.read_answers`. Quality is then compared instead of ability. If
         labels were added or changed, the gate counts as another analysis.
@@ -583,7 +584,8 @@ def evaluate_agent(
     Returns
     -------
     GateResult
-        The `outcome` is "better", "no worse", "worse" or "undecided". The result also has the difference with its interval.
+        The difference with its interval (`low`, `high`), and the `outcome`. The first case that applies is the outcome: "better"
+        if `low` is above 0, "no worse" if `low` is above −margin, "worse" if `high` is below 0, and otherwise "undecided".
         If the outcome is "undecided", `required.calls` is the number of additional calls that decide the next analysis with a
         probability of at least 90%. If no number of calls suffices, `required.calls` is None, and `required.items` is the
         number of items for a decision. It is None if a million items do not suffice. For other outcomes, `required` is None.

@@ -54,8 +54,8 @@ def open_labels(path: Path, agents: Sequence[Agent], *, repeated: bool = False) 
     ----------
     path : Path
         Table of labels (.csv, .tsv, .xlsx, .jsonl or .parquet): the columns `agent`, optionally `item` and `alias`, and
-        one column per label with numbers or words, for example yes and no; or the table that `youden label` wrote, with the
-        column `label` filled in.
+        one column per label with numbers or words, for example yes (1) and no (0); or the table that `youden label` wrote, with
+        the column `label` filled in.
     agents : sequence of Agent
         Agents of the run. The file can name them by their ids or by their `meta.alias`.
     repeated : bool, default False
@@ -65,7 +65,8 @@ def open_labels(path: Path, agents: Sequence[Agent], *, repeated: bool = False) 
     -------
     LabelTable
         The labels (`value`, one row per row of the file and one column per label; NaN if missing), also of agents that are not in
-        the run. `agents` and `items` have the agent and the item of each row; agents of the run are named by their ids.
+        the run. `agents` and `items` have the agent and the item of each row; agents of the run are named by their ids. `items`
+        is None for labels of agents.
 
     Raises
     ------

@@ -88,10 +88,10 @@ def plan_step(
         Number of extensions of the run before the command. It does not change the trials. It becomes part of the record
         of the unfinished extension, so that a resumed search knows which steps are its rounds.
     half_width : float, optional
-        Expected half-width of the intervals, if the number of calls was computed for a half-width. Ignored if the step adds
-        agents, because the half-width of these agents is then computed.
+        Expected half-width of the 95% intervals, in the unit of abilities, if the number of calls was computed for it. Ignored if
+        the step adds agents, because the half-width of these agents is then computed.
     pools : sequence of Pool, optional
-        The initial pool of the run and the pool after each step, including this one, if they have been read.
+        The initial pool of the run and the pool after each step, including this one. Default: the pools are read.
 
     Returns
     -------
@@ -139,7 +139,8 @@ def resume_extension(config: RunConfig, unfinished: UnfinishedExtension, request
     request : options of this command
 
     Returns the planned step, with `resumed` set to True. Raises RunFolderError [extend-unfinished] if the extension was
-    started with other options, or if the contents of its pool have changed.
+    started with other options, or if the contents of its pool or of the run's own pool have changed. Errors of `plan_step` are
+    passed on.
     """
     if not unfinished.is_same_request(request):
         raise _unfinished_error(config, unfinished, fault="is not finished")

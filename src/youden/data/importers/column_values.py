@@ -183,12 +183,12 @@ class TableColumns(dict[str, ColumnValues]):
         For example, if agents "a" and "b" responded to item 1, and only "a" responded to item 2, the result is 2. Each pair
         of an agent and an item counts once. Rows without an agent or an item are ignored.
 
-        The result is 0 if the column `item` seems to hold categories, such as subjects, instead of items. There are two such
-        cases:
+        The result is 0 if the column `item` seems to hold categories instead of items. There are two such cases, in which all
+        rows of the table count:
 
         - The column has only one value, and the count is smaller than the number of rows.
-        - The count is smaller than half of the rows, and the name of the column suggests no role, subjects, or authors of
-          questions.
+        - The count is smaller than half of the rows, and the name of the column contains a word for subjects or for authors of
+          questions, or suggests no role at all.
 
         agents : columns that together name an agent
         item : column that may identify the items
@@ -204,14 +204,14 @@ class TableColumns(dict[str, ColumnValues]):
         return 0 if is_single_category or are_categories else n_shared
 
     def are_crossed(self, agents: Sequence[str], item: str) -> bool:
-        """Return whether most agents have one row, or nearly all have the same number of rows, for most items.
+        """Return whether columns seem to contain agents and items, and not categories.
 
-        The function distinguishes agents and items from two columns of categories. The result is True if there are more items
-        than agents, and the number of rows is at least 90% of n_agents · n_items times the largest number of rows of a pair.
-        Otherwise, the number of different (agent, item) pairs decides. It must be at least
+        The result is True in two cases:
 
-        - 80% of the number of rows, because few pairs in many rows suggest categories with few values;
-        - half of n_agents · n_items, because fewer pairs suggest categories with many values.
+        - There are more items than agents, and the number of rows is at least 90% of n_agents · n_items times the largest
+          number of rows of one (agent, item) pair.
+        - The number of different (agent, item) pairs is at least 80% of the number of rows, and at least half of
+          n_agents · n_items.
 
         Rows without an agent or an item are ignored. Without other rows, the result is True.
 

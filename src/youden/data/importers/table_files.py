@@ -181,7 +181,8 @@ def read_tables(file: Path, add_note: AddNote, replaced: Replacements) -> Iterat
 
     Raises: ImportFormatError [import-format], [import-csv], [import-json] or [import-encoding] if the content does not have the
         format of the file's suffix, or if the suffix is unknown; [import-empty] if a CSV file, or a sheet with a header, has no
-        rows; [import-not-found] if the file cannot be read. The errors are raised during the iteration.
+        rows; [import-not-found] if the file cannot be read. InputError if the content of a Parquet file or split is too large
+        when it is decompressed. The errors are raised during the iteration.
     """
     if file.suffix.lower() not in EXCEL:
         name = file.stem if file.is_file() else file.name
@@ -340,8 +341,8 @@ def is_pool_header(names: Iterable[object]) -> bool:
 def read_separated(file: Path, separator: str, *, text: str) -> Iterator[tuple[str, list[str]]]:
     """Yield the location and the fields of each record of a CSV text, the header first; a blank line is an empty list.
 
-    A location is the path and the number of the record's first line, from 1. Fields are not converted. A record may have more
-    or fewer fields than the header.
+    A location is "FILE, line N", with the number N of the record's first line, from 1. Fields are not converted. A record may
+    have more or fewer fields than the header.
 
     file : path of the file, for locations and errors; it is not read
     separator : one character between the fields, for example a comma or a tab

@@ -165,7 +165,7 @@ class RateLimiter:
         reserved : float
             Estimated number of tokens that was passed to `acquire`.
         used : float
-            Actual number of tokens.
+            Actual number of tokens of the request and its answer.
         """
         if self._token_limiter is not None:
             self._unsettled_tokens += used - reserved

@@ -78,8 +78,8 @@ def make_batch_options(
     on_status : callable, optional
         Called with a line of text for each change. Default: nothing is reported.
     folder : str or Path, optional
-        Folder for the files of batches, if the judge exchanges them with an external engine (`batch_provider: folder`). It is
-        needed only if the store is not a file. If the store is a file, the folder `batches` next to the store is used.
+        Folder for the files of batches, if the judge exchanges them with an external engine (`batch_provider: folder`) and the
+        store is not a file. Otherwise ignored: if the store is a file, the folder `batches` next to the store is used.
 
     Returns
     -------

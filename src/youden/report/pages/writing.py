@@ -437,8 +437,9 @@ def write_comparison(first: RunFolder, second: RunFolder, *, out: Path | None = 
     out : file to write, which is replaced if it exists; missing folders are created. By default, against-SECOND.html in the
         folder of the first run, with SECOND the name of the folder of the second run.
 
-    Raises RunFolderError if a file of a run is missing or damaged, or if the runs have too few agents in common (three are needed
-    if a run asks for preferences).
+    Raises RunFolderError if a file of a run is missing or damaged; [compare-nothing] if the runs have no agent in common;
+    [compare-preferences] if a run asks for preferences and fewer than 3 agents are in both. Rankings older than the answers are
+    not detected.
     """
     path = first.file(f"against-{second.path.resolve().name}.html") if out is None else out
     if first.asks_preference and second.asks_preference:
@@ -482,12 +483,12 @@ def write_picture(folder: RunFolder, slug: str, *, kind: PictureKind, out: Path 
     """Write one figure of a fitted run as a picture, and return its path.
 
     slug : short name of the figure: for example, "ranking"
-    kind : format of the picture, "svg" or "png"
+    kind : format of the picture, "svg" or "png", whatever the suffix of `out`
     out : file, by default SLUG.KIND in the folder of the run; an existing file is replaced, and missing folders are created
 
     Raises ConfigError [unknown-chart] if the run has no such figure (the message lists its figures), [pictures-missing] if a
     required package is not installed; RunFolderError if a file of the run is missing or damaged, and [run-preference] if the run
-    asks for preferences.
+    asks for preferences. A ranking older than the answers is not detected.
     """
     vega.need_pictures()  # raises an error if a package is missing
     path = folder.file(f"{slug}.{kind}") if out is None else out
@@ -510,8 +511,8 @@ def write_as(
     kind : {"html", "md", "csv", "png", "svg"}
         "html": the whole report. "md": its summary. "csv": the ranking. "png", "svg": one figure.
     out : path, optional
-        File to write; an existing one is replaced, and missing folders are created. Default: report.KIND, CHART.KIND or
-        against-RUN.html in the run's folder, with RUN the name of the folder `against`.
+        File to write; an existing one is replaced, and missing folders are created. Default, in the run's folder: CHART.KIND for
+        a figure, against-RUN.html for two runs, with RUN the name of the folder `against`, and otherwise report.KIND.
     chart : str, optional
         Short name of the figure of "png" and "svg"; ignored for others. Default: "ranking".
     against : RunFolder, optional
@@ -529,7 +530,8 @@ def write_as(
         [unknown-chart]: if the run has no such figure; [pictures-missing]: if a required package is not installed.
     RunFolderError
         If a file of a run is missing or damaged; [fit-stale], [run-other-plan]: if a run was planned or judged again since
-        it was fitted; [run-preference]: if `kind` is "png" or "svg" and the run asks for preferences.
+        it was fitted; [run-preference]: if `kind` is "png" or "svg" and the run asks for preferences; [compare-nothing],
+        [compare-preferences]: if the two runs have too few agents in common.
     """
     if against is not None and kind != "html":
         raise ConfigError(

@@ -113,16 +113,16 @@ def solve_additive(
     Solution
         `ability` (n_agents,) and `difficulty` (n_items,) in the unit of scores, NaN for agents and items without a cell, and
         diagnostics. If the fit does not converge, or if the cells do not connect all agents, no error is raised: check `status`,
-        which is "ok", "not_converged" or "disconnected", and `message`.
+        which is "ok", "not_converged" or "disconnected" (abilities of different components cannot be compared), and `message`.
 
     Raises
     ------
     StatisticsError
         [ridge], [constraint]: if a parameter is out of range; [scores-range], [scores-infinite], [scores-numeric],
         [scores-empty]: if scores cannot be fitted; [weights-scale]: if the ridge outweighs all cells of an agent or
-        item, or the weights overflow; [weights-negative], [weights-numeric]: if a weight is invalid; [array-index],
-        [cells-length], [cells-id]: if columns do not fit each other or a position is out of range; [additive-singular]: if the
-        system is singular; [box-too-large]: if the box needs too much memory.
+        item, or the weights overflow; [weights-negative], [weights-numeric]: if a weight is invalid; [cells-length]: if columns
+        differ in length; [array-index]: if they are Series with different indexes; [cells-id]: if positions are not integers or
+        out of range; [additive-singular]: if the system is singular; [box-too-large]: if the box needs too much memory.
 
     Notes
     -----
@@ -135,6 +135,8 @@ def solve_additive(
 
 def solve_cells(cells: Cells, *, ridge: float = 1e-6, constraint: Constraint = "censored") -> Solution:
     """Fit abilities and difficulties to checked cells by least squares.
+
+    The model is score ≈ θ_i − b_j for agent i and item j, with Σ b = 0 over the observed items.
 
     Parameters
     ----------
@@ -152,7 +154,7 @@ def solve_cells(cells: Cells, *, ridge: float = 1e-6, constraint: Constraint = "
     Solution
         `ability` (n_agents,) and `difficulty` (n_items,) in the unit of scores, NaN for agents and items without a cell, and
         diagnostics. If the fit does not converge, or if the cells do not connect all agents, no error is raised: check `status`,
-        which is "ok", "not_converged" or "disconnected", and `message`.
+        which is "ok", "not_converged" or "disconnected" (abilities of different components cannot be compared), and `message`.
 
     Raises
     ------

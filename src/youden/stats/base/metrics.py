@@ -215,7 +215,7 @@ def rmse(predicted: Floats, observed: Floats, *, level: float = 0.95) -> Metric:
     ------
     StatisticsError
         [metric-missing]: if an observed cell has no prediction; [metric-shape]: if the arrays differ in shape;
-        [rmse-no-cells]: if nothing was observed; [level]: unless 0 < level < 1.
+        [rmse-no-cells]: if nothing was observed; [level]: unless 0 < level < 1 (not checked if the bounds are NaN).
 
     Notes
     -----

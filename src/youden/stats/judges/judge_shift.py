@@ -144,6 +144,8 @@ class JudgeShift:
     def min_half_width(self, member: Bools, level: float) -> float:
         """Compute the smallest half-width that the interval of a group's shift may have.
 
+        The shift of an agent is its effect under judge B minus the value predicted from judge A.
+
         Parameters
         ----------
         member : bool array (n_compared,)

@@ -101,8 +101,9 @@ def select_best(
     -------
     Choice or None
         The selection: positions of the selected `agents`, the best first, and of the other `candidates`; the `regret_bound` and
-        the `expected_regret` in the unit of abilities; and the probability `p_best` of each agent of being the best. None if an
-        ability is NaN, if there are fewer than 2 agents, or if two agents cannot be compared.
+        the `expected_regret` in the unit of abilities; bounds `ability_low` and `ability_high` of the ability of the first
+        selected agent; and the probability `p_best` of each agent of being the best, with the sum 1. None if an ability is NaN,
+        if there are fewer than 2 agents, or if two agents cannot be compared.
 
     Notes
     -----
@@ -110,8 +111,8 @@ def select_best(
     if i is the unique best, unless `upper_bounds` is passed. For several selected agents, the `top`-th largest upper bound is
     computed for each of them, and the regret bound is the largest of these values.
 
-    The lower end of the interval is θ̂_i − d·SE_i. With m candidates, d is the ((1 + level)/2)^(1/m) quantile of Student's t, so
-    that the interval holds whichever candidate has the highest estimate. The upper end is the usual one.
+    `ability_low` is θ̂_i − d·SE_i. With m candidates, d is the ((1 + level)/2)^(1/m) quantile of Student's t, so that the
+    interval holds whichever candidate has the highest estimate. `ability_high` is the usual bound.
 
     References
     ----------

@@ -146,9 +146,9 @@ class CellDesign(TrialDesign, ABC):
     def draw(self, eligible: Bools, rng: np.random.Generator) -> DesignResult:
         """Choose cells (agent, item), and draw comparisons of each cell with other agents on its item, its partners.
 
-        By default, all eligible agents on the item are partners; the option `partners` limits their number. If the options set a
-        sampling fraction, or if there is no budget of `n_paired` trials, the cells are those of `choose`. Otherwise, as many
-        cells are chosen as fit the budget.
+        By default, all eligible agents on the item are partners, even if their cells are not chosen; the option `partners` limits
+        their number. If the options set a sampling fraction, or if there is no budget of `n_paired` trials, the cells are those
+        of `choose`. Otherwise, as many cells are chosen as fit the budget.
 
         Parameters
         ----------
