@@ -353,7 +353,7 @@ def write_first_config(
     columns : mapping
         Field (agent, item, text, prompt, group or repeat) → name of the column of a table. If empty, the columns are inferred.
     environment : mapping
-        Environment variables, in which the API key of the default judge is looked up.
+        Environment variables, searched for the API key of the default judge.
     report : callable, optional
         Called with the imported pool before anything is written; not called if nothing is imported.
 

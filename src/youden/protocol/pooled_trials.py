@@ -342,7 +342,7 @@ def _encode_trials(trials: Trials | None, eligible: Bools) -> Positions:
 def draw_scored_trials(
     plan: Plan, eligible: Bools, rng: np.random.Generator, *, scored: Positions, partners: Positions, n: int
 ) -> Trials:
-    """Draw independent trials, from which the false-positive rates of the agents in `scored` are estimated.
+    """Draw independent trials to estimate the false-positive rates of the agents in `scored`.
 
     Each trial compares one of these agents with a random partner. Each agent gets the same number of trials, up to a difference
     of 1, and is first and second about equally often. A pair of agents without a new comparison gets no trial.

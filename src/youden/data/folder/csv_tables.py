@@ -102,8 +102,8 @@ class RankingFile(StrictFile):
 
         run : name of the run
         rows : ranking, best agent first; `agents` has one object per row, in this order
-        facts : content of `fit.json`, from which the facts about the ranking are copied. Its field `choice` has the probabilities
-            of being the best; `p_best` is None for an agent without one, and for all agents without a `choice`.
+        facts : content of `fit.json`; the facts about the ranking are copied from it. Its field `choice` has the probabilities of
+            being the best; `p_best` is None for an agent without one, and for all agents without a `choice`.
         signature : everything that the numbers depend on, as text, and its digest
         """
         p_best = facts.choice.p_best if facts.choice else {}

@@ -242,7 +242,7 @@ def read_lines(path: Path, replaced: Replacements | None = None) -> Iterator[tup
 
 
 def parse_lines(text: str, path: Path, replaced: Replacements | None = None) -> Iterator[tuple[str, dict[str, Json]]]:
-    """Parse the objects in a text in JSON Lines, which has one object per line; blank lines are skipped.
+    """Parse the objects in a text in JSON Lines (one object per line); blank lines are skipped.
 
     text : content of the file
     path : path of the file, for locations and errors; it is not read
