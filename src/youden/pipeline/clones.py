@@ -57,15 +57,15 @@ def find_run_clones(
 ) -> tuple[Finding, ...]:
     """Find agents with nearly the same responses (clones) in a judged run, and return one finding per cluster.
 
-    Two agents are clones if their responses have nearly the same words on at least half of their common items. A random sample of
-    the items is compared.
+    Two agents are clones if their responses have nearly the same words on at least half of their common items. Any two agents of
+    a cluster are clones. A random sample of the items is compared; it is the same in each call.
 
     folder : folder of the run
     agent_ids : ids of the agents of the run
-    known_clones : clusters of agent ids of an earlier fit. They are reported instead if the texts of the pool are missing or have
-        changed.
+    known_clones : clusters of agent ids of an earlier fit. They are reported instead if the pool cannot be read or has changed.
 
-    Returns findings with the slug "clones", whose `agents` are the ids of a cluster; empty if there are no clones.
+    Returns findings with the slug "clones"; the `agents` of a finding are the ids of its cluster, at least two. Empty without
+    clones.
     """
     pool = folder.find_judged_pool()
     if pool is not None:

@@ -88,8 +88,9 @@ def format_next_step(folder: RunFolder, facts: RunFacts, *, usd_per_call: float 
 
     Notes
     -----
-    With this number, the half-width of the 95% interval of the difference falls below the difference itself. Both are estimated
-    from the run's own answers. If these do not show how much abilities vary between items, the half-width is assumed to be
+    With the additions, the half-width of the 95% interval of the difference is at most the difference divided by 1.3. The factor
+    accounts for the selection of the two agents from many. At least a tenth is added. Difference and half-width are estimated
+    from the run's answers. If the answers do not show how much abilities vary between items, the half-width is assumed to be
     proportional to 1/√trials.
     """
     finishing_step = format_finishing_step(folder)

@@ -103,8 +103,8 @@ def find_run_plan(config: RunConfig, folder: RunFolder, pools: Sequence[Pool] | 
     folder : folder of the run, with or without a plan
     pools : result of `read_run_pools(config)`; None if the pools are to be read
 
-    Returns the plan of the run (`plan`), and the plan in the folder (`stored_plan`), which is None if the plan is new. Nothing is
-    written.
+    Returns the plan of the run (`plan`), and the plan in the folder (`stored_plan`). The latter is None if a new plan was drawn,
+    also in place of a stored one. Nothing is written.
 
     Raises RunFolderError [run-mismatch] if a judged plan does not fit the config, and [run-extended] if the stored plan has
     more extensions than the config. Raises PoolError, PlanError or ConfigError (for example [focus-invalid]) if pool, plan and

@@ -44,6 +44,9 @@ def reuse_saved_answers(
 
     Returns a function that returns the verdicts of a plan, and calls `judge_plan` for all other answers. Returns `judge_plan`
     itself if no answer can be reused. The store is not changed.
+
+    Raises RunFolderError if a file in the folder is damaged, and ConfigError or JudgeError if the store is needed and cannot be
+    read, for example [store-missing] if it does not exist.
     """
     saved_verdicts = _read_reusable_verdicts(folder, judge)
     if saved_verdicts is None:
@@ -72,7 +75,18 @@ def reuse_saved_answers(
 
 
 def read_saved_hashes(folder: RunFolder, judge: JudgeConfig, plan: Plan) -> frozenset[str]:
-    """Return the request hashes of the answers in a run's folder that `reuse_saved_answers` reuses for a plan."""
+    """Return the request hashes of the answers in a run's folder that `reuse_saved_answers` can reuse for a plan.
+
+    The store is not read, so the hashes include answers that are also in the store.
+
+    folder : folder of the run
+    judge : judge of the run
+    plan : plan that is to be judged
+
+    Returns the hashes (hex), empty if no answer can be reused. For a single judge, they include answers to requests that are not
+    in `plan`. For a jury, they are those of all requests of its judges if `plan` is the plan in the folder; otherwise, the result
+    is empty. Raises RunFolderError if a file in the folder is damaged.
+    """
     saved_verdicts = _read_reusable_verdicts(folder, judge)
     if saved_verdicts is None or (judge.judges and plan.digest != saved_verdicts.plan.digest):
         return frozenset()
@@ -102,8 +116,14 @@ def keep_saved_costs(verdicts: Verdicts, folder: RunFolder, judge: JudgeConfig) 
     -------
     Verdicts
         A copy of `verdicts`. If the cost of a request is 0 in `verdicts` but not in the folder, the copy has the saved cost,
-        tokens and duration. It has the saved cost of the calibration if that of `verdicts` is 0. If the folder has no verdicts of
-        the stored plan, or if costs were not measured, `verdicts` itself is returned. No file is written.
+        tokens and duration. It has the saved cost of the calibration if that of `verdicts` is 0. `verdicts` itself is returned if
+        the folder has no verdicts of the plan in the folder, if costs were not measured, or if the judge stores no answers. No
+        file is written.
+
+    Raises
+    ------
+    RunFolderError
+        If a file in the folder is damaged.
     """
     saved_verdicts = _read_saved_verdicts(folder, judge)
     if saved_verdicts is None or saved_verdicts.usd is None or verdicts.usd is None:

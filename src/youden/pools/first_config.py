@@ -353,25 +353,25 @@ def write_first_config(
     columns : mapping
         Field (agent, item, text, prompt, group or repeat) → name of the column of a table. If empty, the columns are inferred.
     environment : mapping
-        Environment variables, in which the API key of the default judge is looked up.
+        Environment variables, searched for the API key of the default judge.
     report : callable, optional
         Called with the imported pool before anything is written; not called if nothing is imported.
 
     Returns
     -------
     FirstConfig
-        Paths of config and pool, the pool, and the estimated cost; for an existing config, also what was added.
+        Paths of config and pool, the pool, and the estimated cost in calls and USD; for an existing config, also what was added.
 
     Raises
     ------
     PoolError
         [init-columns]: if too few agents were found. Also if the pool cannot be read.
     ImportFormatError
-        If the files cannot be imported.
+        If the files cannot be imported. [out-not-empty]: if `pools/NAME` contains a run or other files.
     ConfigError
         [init-suffix]: if the name of the config does not end in .yaml or .yml. [init-exists]: if the config exists, and
         either has another pool or `judge` was passed. [run-config]: if the name of the config cannot be that of a run.
-        [option-unused]: if `columns` are set and the source is a pool.
+        [option-unused]: if `columns` are set and the source is a pool. [unknown-judge]: if there is no such judge.
     PlanError
         If the pool cannot be ranked.
     """

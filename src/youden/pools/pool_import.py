@@ -67,7 +67,7 @@ def import_pool(
     Returns
     -------
     ImportedPool
-        The pool, which was written to `out`, with what was left out and assumed.
+        The written pool, with what was left out and assumed.
 
     Raises
     ------

@@ -101,7 +101,8 @@ def export_cassette(path: Path, out: Path, *, redacted: bool = False) -> Cassett
     ------
     ConfigError
         [cassette-source]: if the folder is neither that of a run nor that of a generated pool; [cassette-no-calls]: if the run
-        or pool makes no calls; [cassette-redact]: if a pool is to be redacted; [store-missing]: if the store does not exist.
+        or pool makes no calls; [cassette-redact]: if a pool is to be redacted; [store-missing]: if the store does not exist;
+        [store-not-opened]: if the store is on a network and the user did not name it.
     PlanError
         [plan-other-pool]: if the pool of the run has changed.
     RunFolderError, PoolError

@@ -37,7 +37,7 @@ def count_independent(n_calls: int, n_agents: int, *, is_first: bool = True) -> 
 
     An independent trial compares responses to different items, and a paired trial responses to the same item. Independent trials
     come in passes, in which each agent is once the first and once the second agent of a trial. Their fraction grows linearly with
-    the number of calls per agent: 7% for 0 calls, and 10% from `LARGE_PLAN` (2500) calls on.
+    the number of calls per agent: 7% at 0, and 10% from `LARGE_PLAN` (2500) calls per agent on. A small budget may be exceeded.
 
     n_calls : budget: total number of calls, for paired and for independent trials
     n_agents : number of agents, at least 1
@@ -342,7 +342,7 @@ def _encode_trials(trials: Trials | None, eligible: Bools) -> Positions:
 def draw_scored_trials(
     plan: Plan, eligible: Bools, rng: np.random.Generator, *, scored: Positions, partners: Positions, n: int
 ) -> Trials:
-    """Draw independent trials, from which the false-positive rates of the agents in `scored` are estimated.
+    """Draw independent trials to estimate the false-positive rates of the agents in `scored`.
 
     Each trial compares one of these agents with a random partner. Each agent gets the same number of trials, up to a difference
     of 1, and is first and second about equally often. A pair of agents without a new comparison gets no trial.

@@ -139,7 +139,8 @@ def draw_self_trials(pool: Pool, agent: int, *, n_paired: int, seed: int) -> Tri
     agent : int
         Position of the agent. Only its items with two or more responses are used.
     n_paired : int
-        Maximum number of paired trials, 0 or more. A smaller number gives the first trials of a larger one.
+        Maximum number of paired trials, 0 or more; fewer are drawn if no unused ordered pair of responses is left. A smaller
+        number gives the first paired and the first independent trials of a larger one.
     seed : int
         Seed of the plan.
 

@@ -170,23 +170,23 @@ def make_recorded_answers(
     Parameters
     ----------
     rates : Rates
-        TPR and FPR of the ordered pairs.
+        TPR and FPR of the ordered pairs of agents on each item.
     groups : dict of str to str or None, optional
         Agent id → its group, None if unknown. Default: no agent has a group.
     difference_only : bool
         Whether the rates have only D = TPR − FPR, as in an imported run. D is then used as the paired answer, and 0 as the
         independent answer. A caveat states this.
     fpr : float, optional
-        Independent answer of every pair. It is used only if the plan pools its independent trials; matched independent
-        trials keep their own answers. Default: the mean answer of the independent trials in the rates, or 0 without any.
+        Independent answer of every pair. It is used only if `rates.independent` is "pooled" and `difference_only` is False.
+        Default: the mean answer of the independent trials in the rates, or 0 without any.
     caveats : tuple of str, optional
-        Caveats for readers of results.
+        Caveats for readers of results. Default: none.
 
     Returns
     -------
     RecordedAnswers
-        Answer to each ordered pair of agents on each item, for both trial types: float arrays (n_items, n_agents, n_agents)
-        in `paired` and `independent`, NaN if unknown.
+        Answer on each item to each pair of a first and a second agent, for both trial types: float arrays (n_items, n_agents,
+        n_agents) in `paired` and `independent`, NaN if unknown.
     """
     rates = replace(rates, split=Split.without_holdout((rates.n_agents, rates.n_items)))
     shape = (rates.n_items, rates.n_agents, rates.n_agents)

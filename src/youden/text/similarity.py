@@ -226,8 +226,8 @@ def sum_shared_weights(
     Returns
     -------
     float array (n_pairs,) or (n_pairs, n_weightings)
-        Sum of the weights of the shared words, which is not normalized by the length of the texts. Each shared word counts
-        once; the sum is 0 without a shared word.
+        Sum of the weights of the shared words, not normalized by the length of the texts. Each shared word counts once; the sum
+        is 0 without a shared word.
     """
     # number the pairs by chunk, so that a chunk ends where the cumulative number of words passes a multiple of `chunk_words`
     n_words_of_text = np.diff(matrix.indptr).astype(np.int64)

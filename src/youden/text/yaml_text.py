@@ -42,10 +42,10 @@ def format_validation_error(
     error : pydantic.ValidationError
         The error.
     keys : iterable of str, optional
-        Valid keys at the top level, which are listed for an unknown top-level key, with the most similar one as a suggestion.
+        Valid keys at the top level. For an unknown top-level key, they are listed and the most similar one is suggested.
         Default: none are listed.
     hidden : collection of str, optional
-        Top-level keys whose values may be secret and are not shown. Default: all values may be shown.
+        Top-level keys whose values, also nested ones, may be secret and are not shown. Default: all values may be shown.
     show_values : bool, default True
         Whether to show any values.
     subject : str, default "the whole"

@@ -58,7 +58,7 @@ class PartnerRules:
             Ids of the agents of the trusted panel. The trusted ranking is then reported first. An empty sequence removes the
             panel and reports the plain ranking first.
         families : mapping, optional
-            Agent id → family. The old families are dropped.
+            Agent id → family; replaces all old families. In the family ranking, agents of one family do not score each other.
 
         Returns
         -------

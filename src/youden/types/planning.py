@@ -161,7 +161,7 @@ class BlockDesign(Protocol):
     """Design whose trials form blocks, so that a run can be extended by calls and by items."""
 
     def blocks(self, eligible: Bools, rng: np.random.Generator) -> Iterator[Trials]:
-        """Yield all possible blocks: sets of paired trials of one item, in which each agent appears once first and once second.
+        """Yield all possible blocks: paired trials of one item, in which each eligible agent appears once first and once second.
 
         Parameters
         ----------
@@ -178,7 +178,7 @@ class BlockDesign(Protocol):
         Raises
         ------
         PlanError
-            If no item has two eligible agents; a design may yield nothing instead.
+            If no item has two eligible agents, when the first block is requested; a design may yield nothing instead.
         """
         ...
 

@@ -84,10 +84,10 @@ def choose_to_label(
     show_agents: bool = False,
     seed: int = 0,
 ) -> ToLabel:
-    """Choose the next responses to label and write them to a table.
+    """Choose the next responses to label and write them to a table, in random order.
 
     A JSON file next to the table has the agent, the item and the repeat of each response. If an agent has several responses to an
-    item, one of them is drawn at random.
+    item, one of them is drawn at random. Missing folders are created.
 
     Parameters
     ----------
@@ -193,13 +193,14 @@ class _RankedResponses:
     def read(cls, folder: RunFolder, *, seed: int) -> _RankedResponses:
         """Read the responses of the ranked agents of a run.
 
-        If an agent has several responses to an item, one of them is drawn at random.
+        If an agent has several responses to an item, one of those with a text is drawn at random.
 
         folder : folder of a fitted run
         seed : seed of this draw
 
-        Returns the texts and repeat numbers, arrays (n_agents, n_items), with the agents in the order of the ranking. Raises
-        PlanError [plan-other-pool] if the pool has changed since the run was judged.
+        Returns the texts and repeat numbers (from 1), arrays (n_agents, n_items), with the agents in the order of the ranking. A
+        cell without a response has the text None or "", and the repeat number 1. Raises PlanError [plan-other-pool] if the pool
+        has changed since the run was judged, and RunFolderError or PoolError if a file is missing or damaged.
         """
         pool = folder.read_judged_pool()
         judged_digest = folder.read_pool().digest
@@ -223,13 +224,14 @@ class _RankedResponses:
         return cls(agent_ids, pool.items, texts, repeat=drawn + 1)
 
     def make_id(self, agent: int, item: int) -> str:
-        """Make the id of a response, which does not show its agent.
+        """Make the id of a response. The id does not show the agent.
 
-        Different responses have different ids, also in different tables, so that rows of several tables can be combined.
+        Ids differ between agents and between items, also in different tables, so that rows of several tables can be combined.
+        Repeats of an agent on an item share one id.
 
-        agent, item : positions of the agent in the ranking, and of the item in the pool
+        agent, item : positions of the agent in the ranking, and of the item in the pool, from 0
 
-        Returns 10 lower-case consonants, which depend only on the ids of the agent and of the item.
+        Returns 10 lower-case consonants, a hash of the ids of the agent and of the item.
         """
         names = json.dumps([self.agent_ids[agent], self.items[item].id])
         number = int.from_bytes(hashlib.sha256(names.encode()).digest())
@@ -240,13 +242,13 @@ class _RankedResponses:
         return "".join(letters)
 
     def list_key_records(self, chosen: Sequence[_ChosenResponse], probability: Floats) -> list[dict[str, Json]]:
-        """List the agent, the item and the repeat of each chosen response, by which labels are later assigned to agents.
+        """List the agent, the item and the repeat of each chosen response, for the later assignment of labels to agents.
 
         chosen : chosen responses
-        probability : float array (n_agents,), probability that a response of each agent was chosen
+        probability : float array (n_agents,), probability that a response of the agent was chosen, in the order of the ranking
 
         Returns one dictionary per response, in the same order, with the keys id, agent and item (ids), repeat (from 1) and
-        probability.
+        probability (that of its agent).
         """
         return [
             {
@@ -264,9 +266,9 @@ class _RankedResponses:
     ) -> tuple[list[str], list[list[str]]]:
         """Make the table of chosen responses: its header, and one row per response.
 
-        The columns are id, shown_agent if requested, prompt, text, one column other_1, other_2, … per other agent, and label. The
-        rows have no value for the column label, because people fill it in. If other agents have no text on the item, the last
-        columns other_… of the row are also without value.
+        The columns are id, shown_agent if requested, prompt, text, one column other_1, other_2, … per other agent, and label.
+        Rows are shorter than the header: they end before the column label, and before the last columns other_… if some of the
+        other agents have no text on the item.
 
         chosen : responses, one per row
         rng : source of the random order of the other agents' texts on the item

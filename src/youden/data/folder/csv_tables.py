@@ -102,8 +102,8 @@ class RankingFile(StrictFile):
 
         run : name of the run
         rows : ranking, best agent first; `agents` has one object per row, in this order
-        facts : content of `fit.json`, from which the facts about the ranking are copied. Its field `choice` has the probabilities
-            of being the best; `p_best` is None for an agent without one.
+        facts : content of `fit.json`; the facts about the ranking are copied from it. Its field `choice` has the probabilities of
+            being the best; `p_best` is None for an agent without one, and for all agents without a `choice`.
         signature : everything that the numbers depend on, as text, and its digest
         """
         p_best = facts.choice.p_best if facts.choice else {}
@@ -160,14 +160,13 @@ def _quote_field(text: str) -> str:
 def read_scores(path: Path, *, kind: ScoreKind, role: ScoreRole) -> Scores:
     """Read scores from a CSV file with a column `agent` and a column per item; an empty cell becomes NaN.
 
-    The file does not contain the number of trials behind a score. The `weight` is therefore 1 for each score, and 0 for an
-    empty cell.
-
     path : the file
-    kind : "row" or "symmetric", the kind of the scores, which the file does not contain
-    role : "train" or "holdout": whether the scores are for training or held out, which the file does not contain
+    kind : trials that the scores were computed from, recorded in the result. "row": only trials in which the agent's response
+        comes first; "symmetric": trials in both orders.
+    role : "train" or "holdout": whether the scores are for training or held out, recorded in the result
 
-    Returns the scores of all agents on all items (n_agents, n_items), in the order of the rows and columns.
+    Returns the scores of all agents on all items (n_agents, n_items), in the order of the rows and columns. Their range is not
+    checked. The `weight` is 1 for each score, because the file has no numbers of trials.
 
     Raises: RunFolderError [run-missing] or [run-file-missing] if the folder or the file does not exist; [run-file-damaged] if it
         is not such a table, or has a value that is not a number.

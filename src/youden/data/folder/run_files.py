@@ -217,7 +217,7 @@ class GateLedger(StrictFile):
         """Return the number of an interim analysis of an agent against a baseline.
 
         Each analysis of new answers spends a part of alpha, the probability of a wrong decision. The number determines this
-        part. Repeating an analysis of the same answers spends nothing.
+        part. Repeating an analysis of the same answers spends nothing. Analyses of ability and quality are counted together.
 
         Parameters
         ----------
@@ -288,8 +288,8 @@ class GateLedger(StrictFile):
         agent, baseline : str
             Ids of the agents that are compared.
         answers : str
-            SHA-256 (hex) of the analysed answers. If the ledger already has an analysis of these answers, no analysis is added,
-            but the margin is still recorded.
+            SHA-256 (64 lower-case hex digits) of the analysed answers. If the ledger already has an analysis of these two agents
+            with these answers, no analysis is added, but the margin is still recorded.
         margin : float
             Margin of the analysis, greater than 0, in the unit of `by`. The ledger keeps the smallest one for each quantity.
         by : {"ability", "quality"}, default "ability"
@@ -302,6 +302,11 @@ class GateLedger(StrictFile):
         -------
         GateLedger
             A new ledger. No file is written; see `write_ledger`.
+
+        Raises
+        ------
+        pydantic.ValidationError
+            If `margin` is not greater than 0 or `answers` is no such text. Only the first analysis of the agents is checked.
         """
         earlier = self._find_analyses(agent, baseline)
         if earlier is None:

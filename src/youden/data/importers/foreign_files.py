@@ -53,9 +53,10 @@ def find_files(paths: Sequence[Path], patterns: Sequence[str], *, expected_kind:
 
     paths : files, which may have any name, and folders, which are searched at any depth
     patterns : glob patterns for the names of files in folders, for example "*.json"; upper and lower case are equal
-    expected_kind : expected kind of file, for messages, such as "an Inspect log"
+    expected_kind : expected kind of file, for messages, for example "an Inspect log"
 
-    Returns each file once, in the order of `paths`; files of one folder are sorted by path.
+    Returns the paths in the order of `paths`; files of one folder are sorted by path. A path is listed only once, but two
+    different paths of one file, for example a relative and an absolute one, are both listed.
 
     Raises: ImportFormatError [import-not-found] if a path does not exist or is a special file; [import-empty] if a folder has
         no matching file.
@@ -170,7 +171,7 @@ def parse_json(
 ) -> Json:
     """Parse one JSON value.
 
-    text : the JSON; bytes are decoded as UTF-8
+    text : the JSON; bytes are decoded as UTF-8, and a byte order mark is ignored
     location : file, or file and line, for the beginning of error messages
     replaced : counts the values that were replaced: NaN and infinities by None, unpaired surrogates by U+FFFD. Default: they
         are replaced, but not counted.
@@ -241,7 +242,7 @@ def read_lines(path: Path, replaced: Replacements | None = None) -> Iterator[tup
 
 
 def parse_lines(text: str, path: Path, replaced: Replacements | None = None) -> Iterator[tuple[str, dict[str, Json]]]:
-    """Parse the objects in a text in JSON Lines, which has one object per line; blank lines are skipped.
+    """Parse the objects in a text in JSON Lines (one object per line); blank lines are skipped.
 
     text : content of the file
     path : path of the file, for locations and errors; it is not read

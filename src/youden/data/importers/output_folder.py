@@ -20,8 +20,7 @@ def check_output_folder(out: Path, *, run_files: Sequence[str] = RUN_FILES, last
     run_files : names of the files of a run. A folder that contains one of them is refused. Default: pool.json, plan.parquet and
         verdicts.parquet.
     last_file : name of the file that an import writes last, by default responses.jsonl. A folder with this file contains a
-        complete import, which may be overwritten. A folder without it may contain only agents.jsonl and items.jsonl, which a
-        stopped import has left.
+        complete import and is accepted. A folder without it may contain only agents.jsonl and items.jsonl of a stopped import.
 
     Raises: ImportFormatError [out-not-empty] if `out` is a file, if it contains a run, or if it contains other files without
         `last_file`.

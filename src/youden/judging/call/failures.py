@@ -251,7 +251,7 @@ def to_judge_error(error: CallError, *, judge: str, address: str) -> JudgeError:
         Its message names a remedy. Its slug is the first of the following that applies:
 
         - [judge-key] for HTTP status 401 or 403, [judge-model] for 404 or 405
-        - [judge-proxy] for 407, [judge-moved] for a redirect
+        - [judge-proxy] for 407, [judge-moved] for a redirect (3xx)
         - [judge-quota] if the account cannot pay for calls (`kind` "fatal")
         - [judge-unreachable] without a reply, or if a gateway replied in place of the judge (502, 503, 504)
         - [judge-rejects] for all other failures

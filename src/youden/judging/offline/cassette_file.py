@@ -119,7 +119,7 @@ class Cassette:
 
 
 def make_entry(key: str, request: Mapping[str, object], outcome: Completion | Failure) -> Entry:
-    """Make the entry of a request, without the duration of its answer, which differs in each recording.
+    """Make the entry of a request. The duration of its answer is set to 0, because it differs in each recording.
 
     Parameters
     ----------
@@ -148,16 +148,23 @@ def iter_entries(questions: Questions, plan: Plan, store: Store) -> Iterator[tup
     questions : Questions
         Prompt and parameters of the judge.
     plan : Plan
-        Trials whose requests and outcomes are read.
+        Trials whose requests and outcomes are read; the texts come from its pool.
     store : Store
         Store of the answers.
 
     Yields
     ------
     key : str
-        Request hash.
+        Request hash (hex).
     entry : Entry or None
         The request with its stored outcome; None if the store has no outcome of it.
+
+    Raises
+    ------
+    PlanError
+        [plan-no-pool]: if the plan has no pool; [plan-other-pool]: if its pool has changed.
+    InputError
+        [plan-missing-text]: if the pool has no response for a trial.
     """
 
     def make_request(row: int, _key: str) -> Request:
@@ -191,20 +198,21 @@ def redact(entry: Entry, *, read: Callable[[Completion], Reading], labels: Itera
     read : callable
         Function that parses an answer.
     labels : iterable of str
-        Labels of the prompt, such as "YES" and "NO".
+        Labels of the prompt, for example "YES" and "NO".
 
     Returns
     -------
     Entry
-        The entry with hashes in place of the texts of the request, of a refusal, and of the reason of a failure. The text of an
-        answer becomes the first of the following that `read` parses in the same way:
+        The entry with hashes (hex) in place of the texts of the request, of a refusal, and of the reason of a failure. All else,
+        including the request hash and log-probabilities, is kept. The text of an answer becomes the first of the following that
+        `read` parses as an equal `Reading`:
 
         1. the hash of the text
         2. a label
         3. `<think>`, the beginning of reasoning
         4. a label in JSON
 
-        If none of them is parsed in the same way, the hash is used.
+        If none of them is parsed like this, the hash is used.
     """
     if entry.redacted:
         return entry

@@ -90,23 +90,23 @@ class CircuitBreaker:
     def record_failure(self, attempts: Attempts, error: CallError) -> bool:
         """Record a failed call, and open the circuit if the failure shows that the server is down.
 
-        The circuit opens if a connection cannot be made, or if 3 different calls have failed since the last reply. It never opens
-        before the first answer of the server, or if `max_outage` is 0. While the circuit is open, only single calls are sent, to
-        test the server. An outage consists of the failures that opened the circuit and of all failures while it is open. They do
-        not count as attempts: when the circuit opens, `n_failed` of the calls that have failed becomes 0. `suspect` is set for a
-        call that failed in an outage, because its text may have caused the outage.
+        The circuit opens at once if a connection cannot be made, or else when 3 different calls have failed since the last reply.
+        It never opens before the first answer of the server, or if `max_outage` is 0. While the circuit is open, only single
+        calls are sent, to test the server. An outage consists of the failures that opened the circuit and of all failures while
+        it is open. They do not count as attempts: when the circuit opens, `n_failed` of the calls that opened it becomes 0.
+        `suspect` becomes True for each call that failed in the outage, because its text may have caused the outage.
 
         Parameters
         ----------
         attempts : Attempts
-            The attempts of the call, with `n_failed` and `suspect`, changed in place.
+            The attempts of the call, changed in place. `n_failed` is not increased.
         error : CallError
             The failure. It has no effect if the server replied.
 
         Returns
         -------
         bool
-            Whether the call failed because of an outage, so that its failure does not count as an attempt.
+            Whether the call failed in an outage. If False, the caller counts the failure as an attempt, in `n_failed`.
         """
         is_enabled = self.has_answered and self.max_outage > 0
         if not is_enabled or not is_no_response(error):

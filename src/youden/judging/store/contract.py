@@ -132,7 +132,9 @@ class PendingWrites:
         return not (self.answers or self.failures or self.payments or self.settled)
 
     def pay(self, account: str, key: str, payment: Payment) -> None:
-        """Add a payment, which is written with the outcomes. Payments of one account for one request are summed.
+        """Add a payment, to be written with the outcomes.
+
+        Payments of one account for one request are summed, also with payments that the store has already.
 
         Parameters
         ----------
@@ -141,7 +143,7 @@ class PendingWrites:
         key : str
             Key of the request.
         payment : Payment
-            Cost, tokens and duration of one call.
+            Cost in USD, tokens, and duration in seconds of one call.
         """
         previous = self.payments.get((account, key))
         self.payments[account, key] = payment if previous is None else previous + payment
@@ -278,7 +280,8 @@ class StorageBackend(Protocol):
         seconds : float
             Time from now until the leases expire; also set for leases that `owner` held already.
         gone : collection of str
-            Names of holders whose leases may be taken over, because they have expired; this is not checked again.
+            Names of holders whose leases may be taken over, because they have expired; this is not checked again. An expired
+            lease of any other holder is not taken over.
 
         Returns
         -------
@@ -290,9 +293,9 @@ class StorageBackend(Protocol):
         """Return the holders of leases and the latest expiry time of each, which changes whenever the holder renews."""
 
     def renew(self, owner: str, *, seconds: float) -> None:
-        """Renew all leases of a holder, also expired ones that no other holder has acquired.
+        """Renew all leases of a holder, also expired ones, unless another holder has acquired them.
 
-        Leases that another holder has acquired meanwhile stay unchanged. Without leases, nothing happens.
+        If the holder has no leases, nothing happens.
 
         Parameters
         ----------
@@ -314,16 +317,16 @@ class StorageBackend(Protocol):
         """
 
     def replace_members(self, run: str, change: Change) -> Sequence[Member]:
-        """Replace the members of a run; only one such change runs at a time.
+        """Replace the members (worker processes) of a run; only one such change runs at a time.
 
         Parameters
         ----------
         run : str
             Name of the run.
         change : callable
-            Gets the current time, in seconds as in `Member.expires`, and the members, and returns the new members. It may
-            be called again if the connection was lost before its result was confirmed. If it raises an error, the members
-            stay unchanged, and the error is raised to the caller.
+            Gets the current time, in seconds as in `Member.expires`, and the members (none for a new run), and returns the new
+            members. It may be called again if the connection was lost before its result was confirmed. If it raises an error,
+            the members stay unchanged, and the error is raised to the caller.
 
         Returns
         -------
@@ -398,7 +401,7 @@ class StorageBackend(Protocol):
         Returns
         -------
         bool
-            Whether the row still exists.
+            Whether the row still exists; a missing row is not created.
         """
 
     def delete_batch(self, number: str) -> None:

@@ -154,7 +154,9 @@ class Costs:
         self._set_row(rows[0], payment)
 
     def with_stored_payments(self, request_hashes: np.ndarray, payments: Mapping[str, Payment]) -> Costs:
-        """Return the costs of all invocations of a run; this object contains only those of the current invocation.
+        """Return the costs of all invocations of a run, from its stored payments.
+
+        The costs in this object, those of the current invocation, are not added, because the stored payments include them.
 
         Parameters
         ----------
@@ -232,16 +234,18 @@ class PlanAnswers:
         *,
         are_new: Sequence[bool],
     ) -> None:
-        """Set the answers of trials, and count the models that gave them.
+        """Set the answers of trials in this object, and count the models that gave them.
+
+        All arguments have one element per trial. Trials that share a request are counted separately.
 
         Parameters
         ----------
         rows, keys : sequence of int, of str
             Positions of the trials in the plan, and their request hashes.
         readings : sequence of (Reading, Completion or None)
-            The parsed answer of each trial, and the completion that it was parsed from; None if there is none.
+            The parsed answer, or the reason why it is missing, and the completion that was parsed; None if there is none.
         are_new : sequence of bool
-            Whether each answer was received in this invocation.
+            Whether the answer was received in this invocation.
         """
         positions = np.array(rows, dtype=np.int64)
         parsed_answers = [reading for reading, _ in readings]
@@ -280,7 +284,7 @@ class PlanAnswers:
         usd_calibration : float, default 0
             USD that the judge's calibration paid for these answers.
         warnings : tuple of Finding, default ()
-            Findings to which those on changed models and missing answers are added.
+            Findings that come first; findings on several served models and on missing answers are added.
 
         Returns
         -------
@@ -343,8 +347,8 @@ def read_answers(
     is_new : bool array, shape (n_trials,), optional
         Whether an answer was received in this invocation. Default: none was.
     on_read : callable, optional
-        Called as ``on_read(n, outcome=str, stored=bool)`` with the number of trials read, "answered" or the reason why
-        they have no answer, and whether the outcome was stored before this invocation.
+        Called as ``on_read(n, outcome=str, stored=bool)`` several times, with a number of trials (not cumulative), "answered" or
+        the reason why they have no answer, and whether their outcome was stored before this invocation.
     on_not_stored : callable, optional
         Called with the key and the row of each trial that could be sent but has no outcome in the store.
     not_stored : str, default "not_asked"
@@ -354,7 +358,7 @@ def read_answers(
     -------
     PlanAnswers
         Answers to all trials, with the reasons of missing ones. Its `n_done` does not count the trials that `on_not_stored` was
-        called for.
+        called for, or whose row is absent.
     """
     plan_answers = PlanAnswers(plan, missing_reason=not_stored)
     if is_new is None:

@@ -187,8 +187,8 @@ def draw_ranking_figure(agents: Sequence[RankedAgent], *, level: float, source: 
     Parameters
     ----------
     agents : sequence of RankedAgent
-        Ranking, best agent first. The first `MAX_RANKED` (200) agents with an ability are drawn; there has to be at least one.
-        The average is that of all agents with an ability, also of those that are not drawn.
+        Ranking, best agent first. The first `MAX_RANKED` (200) agents with an ability are drawn; at least one agent must have an
+        ability. The average is that of all agents with an ability, also of those that are not drawn.
     level : float
         Confidence level of the intervals, for display: for example, 0.95.
     source : str

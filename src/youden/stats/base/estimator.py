@@ -40,8 +40,8 @@ def check_score_matrix(
     Raises
     ------
     StatisticsError
-        [scores-numeric]: if a value is not a number; [scores-shape]: if `value` is not two-dimensional; [scores-infinite]: if the
-        first score outside [−1, 1] is infinite; [scores-range]: if it is finite.
+        [scores-numeric]: if a value cannot be converted to a float; [scores-shape]: if `value` is not two-dimensional;
+        [scores-infinite]: if the first score outside [−1, 1] is infinite; [scores-range]: if it is finite.
     """
     scores = np.asarray(as_matrix(value), dtype=np.float64)
     is_invalid = np.abs(scores) > 1

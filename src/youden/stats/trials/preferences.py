@@ -97,7 +97,7 @@ def fit_preferences(
     first, second : int array (n_trials,)
         Positions of the agents whose responses come first and second.
     item : int array (n_trials,)
-        Number of the item of each trial, 0 or more; the trials of one item are one cluster.
+        Number that identifies the item of each trial; the trials of one item are one cluster.
     answer : float array (n_trials,)
         Preference for the first response, in [0, 1]: 1 if it is better, ½ for a tie, 0 if the second is better.
     n_agents : int
@@ -485,7 +485,7 @@ def fit_bradley_terry(
     first, second : int array (n_trials,)
         Positions of the agents whose responses come first and second.
     answer : float array (n_trials,)
-        Preference for the first response, in [0, 1]; a tie counts as half a win of each.
+        Preference for the first response, in [0, 1]; a value y counts as y wins of the first and 1 − y wins of the second.
     n_agents : int
         Number of agents.
     position_effect : bool, default True
@@ -495,7 +495,7 @@ def fit_bradley_terry(
     -------
     float array (n_agents,)
         Strengths on the logit scale, which sum to 0; 0 for an agent without a trial. A weak ridge penalty keeps the strength of
-        an agent that wins all its trials finite.
+        an agent that wins all its trials finite. Strengths of agents that no chain of trials links are not comparable.
 
     Raises
     ------
@@ -503,6 +503,8 @@ def fit_bradley_terry(
         [trial-columns]: if the columns differ in length; [trial-answer]: if an answer is NaN or not in [0, 1]; [trial-position]:
         if an agent is not a whole number from 0 to `n_agents` − 1, or a trial compares an agent with itself;
         [bradley-terry]: if scikit-learn is not installed.
+    ValueError
+        If there are no trials.
 
     References
     ----------
