@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import time
 from collections.abc import Iterator
 from copy import deepcopy
@@ -31,11 +32,13 @@ from youden.judging.call.failures import CallError
 from youden.judging.call.retries import RetryPolicy
 from youden.judging.engine import BATCHES, batch_provider
 from youden.judging.offline.batch_leases import BatchLeases
+from youden.judging.offline.batch_outcomes import find_outcomes
+from youden.judging.offline.batch_providers import BatchState
 from youden.judging.offline.http_batches import OpenAIBatches
 from youden.judging.offline.lines import RequestLine, iter_results, split_lines
 from youden.judging.scheduler.options import Batching, JudgingOptions
 from youden.judging.store.answers import Store, open_store
-from youden.judging.store.leases import LEASE_SECONDS, Leases, read_pending_jobs
+from youden.judging.store.leases import LEASE_SECONDS, Job, Leases, read_pending_jobs
 from youden.types import Completion, Plan, Verdicts
 
 POOL = make_pool(4, 10)
@@ -475,6 +478,17 @@ async def test_the_api_key_is_only_in_its_header(tmp_path: Path, any_store: Stor
         assert all(headers["Authorization"] == f"Bearer {KEY}" for headers in server.headers)
         assert KEY.encode() not in b"".join(server.files.values())
     assert KEY.encode() not in everything_in(tmp_path)
+
+
+def test_results_of_other_batches_do_not_complete_the_files_of_a_batch() -> None:
+    """An unfinished request would count as one that did not run, and would be paid twice."""
+    job = Job("http://localhost", "m", 1.0, ("own", "unfinished"), file="f", batch="b", id="j", created=0.0)
+    files = [
+        b"\n".join(json.dumps({"custom_id": key, "error": {"message": "x"}}).encode() for key in ("own", "foreign"))
+    ]
+    state = BatchState("completed", ended=True, n_lines=2)
+    outcomes, missing_keys = find_outcomes(job, state, files)
+    assert (list(outcomes), missing_keys) == (["own"], ["unfinished"])
 
 
 def test_result_lines_are_read_in_all_formats() -> None:

@@ -130,6 +130,11 @@ def test_equal_errors_give_a_root_mean_square_without_an_interval() -> None:
     assert np.isnan([got.low, got.high]).all()
 
 
+def test_the_level_of_an_rmse_is_checked_even_without_an_interval() -> None:
+    with pytest.raises(StatisticsError, match=r"\[level\]"):
+        rmse(np.zeros((1, 1)), np.zeros((1, 1)), level=2)
+
+
 def test_rmse_interval_covers_the_noise_level() -> None:
     rng = np.random.default_rng(5)
     hits = [r.low <= 0.3 <= r.high for r in (rmse(np.zeros(200), rng.normal(0, 0.3, 200)) for _ in range(300))]

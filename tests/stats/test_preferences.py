@@ -193,6 +193,12 @@ def test_bradley_terry_is_the_maximum_of_its_likelihood() -> None:
     assert strength.sum() == pytest.approx(0)
 
 
+def test_bradley_terry_needs_trials() -> None:
+    no_agents, no_answers = np.zeros(0, dtype=np.int64), np.zeros(0)
+    with pytest.raises(StatisticsError, match=r"needs trials.*\[trial-none\]"):
+        fit_bradley_terry(no_agents, no_agents, no_answers, n_agents=3)
+
+
 def test_bradley_terry_without_scikit_learn_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sklearn.linear_model", None)
     with pytest.raises(StatisticsError, match=r"preferences\]'") as caught:

@@ -144,3 +144,5 @@ def test_a_pool_too_small_to_calibrate_is_refused_with_its_size() -> None:
     pool = make_pool(3, 3)
     with pytest.raises(PlanError, match=r"5 paired.*at least 10 of each are needed.*\[calibrate-small\]"):
         draw_calibration_trials(make_plan(pool, design="dense", holdout=0), calls=150, seed=0)
+    with pytest.raises(PlanError, match=r"the calls allow only 10 and 8.*at least 50 calls.*\[calibrate-small\]"):
+        draw_calibration_trials(make_plan(make_pool(6, 12)), calls=40, seed=0)

@@ -20,11 +20,12 @@ from wire_server import Reply, WireServer, running, same_item
 from youden import make_plan, read_pool
 from youden.data.importers.peer_prediction import import_agents
 from youden.data.pools.pool_reader import write_pool
+from youden.errors import ConfigError
 from youden.report.charts import vega
 from youden.streams import standalone_stream
 from youden.types import INDEPENDENT, PAIRED, Agent, Pool
 from youden.types.pool import Floats, Json
-from youden.workflows.attacks import ATTACKS, INSTRUCTION, PlantedAgents, plant_agents
+from youden.workflows.attacks import ATTACKS, INSTRUCTION, Attack, PlantedAgents, plant_agents
 from youden.workflows.planned_stress import attack_ranks, compute_abilities, plan_attacked_pool, plan_stress
 from youden.workflows.stress import stress
 
@@ -102,6 +103,12 @@ def test_a_planted_id_that_exists_gets_a_number(field_notes: Path) -> None:
     pool = read_pool(field_notes)
     named = Pool((Agent("mirror"), *pool.agents[1:]), pool.items, pool.texts, pool.name)
     assert plant_agents(named, ATTACKS.load("mirror"), base_agent=3, rng=standalone_stream(0)).ids == ("mirror 2",)
+
+
+def test_an_attack_of_a_plugin_with_too_few_responses_is_refused(field_notes: Path) -> None:
+    too_short = Attack("one response in all", lambda context: {"short": context.base_responses[:1]})
+    with pytest.raises(ConfigError, match=r"each of the 32 items: got 1 for the agent 'short'.*\[attack-responses\]"):
+        plant_agents(read_pool(field_notes), too_short, base_agent=0, rng=standalone_stream(0))
 
 
 @pytest.mark.slow

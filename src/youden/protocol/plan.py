@@ -290,6 +290,10 @@ def make_plan(
     check_argument("holdout", holdout, Real | None, "Set a fraction from 0 to less than 1.")
     check_argument("independent", independent, str | None, "Set matched, pooled or 'pooled:N'.")
     check_argument("self_trials", self_trials, Integral, "Set a number of trials.")
+    if self_trials < 0:
+        raise PlanError(
+            f"self_trials must be at least 0: got {self_trials}. Set 0 for no self-trials.", slug="self-trials"
+        )
     check_argument("design", design, str, "Pass the name of a design, such as 'cyclic'.")
     requested = CallBudget.parse(calls) if calls is not None else None
     if question == "information" and needs_self_trials(pool):

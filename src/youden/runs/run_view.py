@@ -39,6 +39,15 @@ if TYPE_CHECKING:
     PathOrText = str | PathLike[str]
 
 
+def _check_label_options(labels: Labels | None, label: str | None, scale: tuple[float, float] | None) -> None:
+    """Raise ConfigError [label-options] if the column or the scale of labels is set without labels."""
+    if labels is None and not (label is None and scale is None):
+        raise ConfigError(
+            f"`label` and `scale` have an effect only with `labels`: got {label!r} and {scale!r}. Set `labels`, or remove them.",
+            slug="label-options",
+        )
+
+
 class RunView:
     """Results of a run, and methods that send no requests.
 
@@ -395,7 +404,7 @@ class RunView:
             another one; [gate-agent], [gate-baseline]: if an agent is unknown, none is given, or the baseline is one of them;
             [gate-unjudged], [gate-not-comparable]: if the answers do not allow the comparison.
         ConfigError
-            [gate-labels]: if `label` or `scale` is set without `labels`; others if the labels do not fit the run, as for
+            [label-options]: if `label` or `scale` is set without `labels`; others if the labels do not fit the run, as for
             `quality`.
         RunFolderError
             If the run is not judged and fitted; [gate-ledger]: if the ledger is damaged.
@@ -408,12 +417,7 @@ class RunView:
         for agent in agents:
             check_argument("agents", agent, str, "Pass the id of each agent as an argument of its own.")
         check_argument("baseline", baseline, str, "Pass the id of an agent.")
-        if labels is None and not (label is None and scale is None):
-            raise ConfigError(
-                f"`label` and `scale` have an effect only with `labels`: got {label!r} and {scale!r}. Set `labels`, or remove "
-                "them.",
-                slug="gate-labels",
-            )
+        _check_label_options(labels, label, scale)
         labelled = None if labels is None else read_answers(self.folder, labels, label=label, scale=scale)
         gate = gate_run(
             self.folder,
@@ -505,9 +509,9 @@ class RunView:
         labels : path, sequence of paths, or DataFrame, optional
             Existing labels, as for `quality`. Responses with a label are not chosen again. Default: no response has a label.
         label : str, optional
-            Column of the label in `labels`, if there are several; ignored without `labels`.
+            Column of the label in `labels`, if there are several. Do not set it without `labels`.
         scale : (float, float), default (0, 1)
-            Lowest and highest possible label in `labels`; ignored without `labels`.
+            Lowest and highest possible label in `labels`. Do not set it without `labels`.
         show_agents : bool, default False
             Whether the table names the agents, in a column `shown_agent`.
         seed : int, default 0
@@ -521,7 +525,8 @@ class RunView:
         Raises
         ------
         ConfigError
-            [label-number]: if `n` is below 1; [label-out]: if `out` is not a .csv, or one of the two files exists;
+            [label-number]: if `n` is below 1; [label-purpose]: if `purpose` is unknown; [label-options]: if `label` or `scale` is
+            set without `labels`; [label-out]: if `out` is not a .csv, or one of the two files exists;
             [nothing-to-label]: if every response has a label; other slugs if `labels` do not fit the run, as for `quality`.
         RunFolderError
             If the run is not fitted; [fit-stale], [run-other-plan]: if it was planned or judged again since it was fitted;
@@ -532,6 +537,7 @@ class RunView:
         from youden.workflows.quality import read_answers
         from youden.workflows.to_label import choose_to_label
 
+        _check_label_options(labels, label, scale)
         existing = None if labels is None else read_answers(self.folder, labels, label=label, scale=scale)
         return choose_to_label(
             self.folder, n, Path(out), purpose=purpose, labelled=existing, show_agents=show_agents, seed=seed

@@ -14,6 +14,7 @@ from itertools import count
 
 import numpy as np
 
+from youden.errors import ConfigError
 from youden.registry import Registry
 from youden.text.transforms import Step
 from youden.text.words import split_words
@@ -281,8 +282,15 @@ def plant_agents(pool: Pool, attack: Attack, *, base_agent: int, rng: np.random.
         used_ids.add(unused_id)
         agents.append(Agent(unused_id))
 
-    rows = [list(responses) for responses in responses_by_name.values()]
-    new_responses: Objects = np.array(rows, dtype=object).reshape(len(agents), pool.n_items)
+    new_responses: Objects = np.empty((len(agents), pool.n_items), dtype=object)
+    for row, (name, responses) in enumerate(responses_by_name.items()):
+        if len(responses) != pool.n_items:
+            raise ConfigError(
+                f"An attack must return one response to each of the {pool.n_items} items: got {len(responses)} for the agent "
+                f"{name!r}. Correct the plugin of the attack.",
+                slug="attack-responses",
+            )
+        new_responses[row] = responses
     attacked_pool = pool.with_agents(agents, [new_responses])
     new_positions = range(pool.n_agents, attacked_pool.n_agents)
     return PlantedAgents(attacked_pool, tuple(new_positions))

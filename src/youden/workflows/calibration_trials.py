@@ -162,7 +162,7 @@ def draw_calibration_trials(plan: Plan, *, calls: int, seed: int) -> Calibration
         "balanced": extended.trials.take(balanced[: n_wanted["balanced"]]),
         **_draw_planted_trials(pool, length >= max(1.0, median), n_wanted, stream("planted texts", seed)),
     }
-    _check_numbers(pool, n_paired=len(paired_trials), n_independent=len(trials_by_kind["independent"]))
+    _check_numbers(pool, n_wanted, n_paired=len(paired_trials), n_independent=len(trials_by_kind["independent"]))
 
     trials = [trials_by_kind[name] for name in KINDS]
     kind = np.repeat(np.arange(len(KINDS), dtype=np.int8), [len(table) for table in trials])
@@ -185,8 +185,14 @@ def _compute_max_calls(*, n_paired: int, n_independent: int) -> int:
     return 150 * min(max_paired, max_independent)
 
 
-def _check_numbers(pool: Pool, *, n_paired: int, n_independent: int) -> None:
-    """Raise PlanError [calibrate-small] if there are too few paired or too few independent trials."""
+def _check_numbers(pool: Pool, n_wanted: Mapping[Kind, int], *, n_paired: int, n_independent: int) -> None:
+    """Raise PlanError [calibrate-small] if the calls or the pool allow too few paired or too few independent trials."""
+    if min(n_wanted["paired"], n_wanted["independent"]) < MIN_TRIALS:
+        raise PlanError(
+            f"A calibration needs at least {MIN_TRIALS} paired and {MIN_TRIALS} independent trials: the calls allow only "
+            f"{n_wanted['paired']} and {n_wanted['independent']}. Set at least 50 calls.",
+            slug="calibrate-small",
+        )
     if min(n_paired, n_independent) < MIN_TRIALS:
         raise PlanError(
             f"The pool '{pool.name}' is too small to calibrate a judge: got {n_paired} paired and {n_independent} independent "

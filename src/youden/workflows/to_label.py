@@ -117,8 +117,8 @@ def choose_to_label(
     Raises
     ------
     ConfigError
-        [label-number] if `n` is below 1; [argument-type] if `n` is not an integer; [label-out] if `out` is not a .csv or one of
-        the two files exists; [nothing-to-label] if every response has a label.
+        [label-number] if `n` is below 1; [argument-type] if `n` is not an integer; [label-purpose] if `purpose` is unknown;
+        [label-out] if `out` is not a .csv or one of the two files exists; [nothing-to-label] if every response has a label.
     RunFolderError, PoolError
         If the run is not fitted, or its pool cannot be read; [run-preference] if it asks for preferences;
         [fit-stale], [run-other-plan] if it was planned or judged again since it was fitted.
@@ -130,6 +130,9 @@ def choose_to_label(
         raise ConfigError(
             f"The number of responses to label must be at least 1: got {n}. Set, for example, 50.", slug="label-number"
         )
+    if purpose not in _REASONS:
+        choices = " or ".join(map(repr, _REASONS))
+        raise ConfigError(f"The purpose of labels is unknown: got {purpose!r}. Pass {choices}.", slug="label-purpose")
     _check_output_files(out)
     folder.check_information()
     check_fit(folder)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import codecs
 import fnmatch
+import os
 import re
 import unicodedata
 from collections import Counter
@@ -55,23 +56,26 @@ def find_files(paths: Sequence[Path], patterns: Sequence[str], *, expected_kind:
     patterns : glob patterns for the names of files in folders, for example "*.json"; upper and lower case are equal
     expected_kind : expected kind of file, for messages, for example "an Inspect log"
 
-    Returns the paths in the order of `paths`; files of one folder are sorted by path. A path is listed only once, but two
-    different paths of one file, for example a relative and an absolute one, are both listed.
+    Returns the paths in the order of `paths`; files of one folder are sorted by path. A path is listed only once,
+    even if it is given as a relative and as an absolute path. Links to one file are different paths.
 
     Raises: ImportFormatError [import-not-found] if a path does not exist or is a special file; [import-empty] if a folder has
         no matching file.
     """
-    files: dict[Path, None] = {}  # an ordered set
+    files: list[Path] = []
     for path in paths:
         if path.is_dir():
-            files.update(dict.fromkeys(_find_files_in_folder(path, patterns, expected_kind=expected_kind)))
+            files += _find_files_in_folder(path, patterns, expected_kind=expected_kind)
         elif path.is_file():
-            files[path] = None
+            files.append(path)
         else:
             kind = find_special_kind(path)
             problem = f"it is {kind}, not a file" if kind else "there is no such file or folder"
             raise import_error(path, f"{problem}. Pass {expected_kind}.", slug="import-not-found")
-    return list(files)
+    by_absolute_path: dict[str, Path] = {}  # in order, with the first form of each path
+    for file in files:
+        by_absolute_path.setdefault(os.path.abspath(file), file)
+    return list(by_absolute_path.values())
 
 
 def _find_files_in_folder(folder: Path, patterns: Sequence[str], *, expected_kind: str) -> list[Path]:

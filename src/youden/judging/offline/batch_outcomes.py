@@ -24,8 +24,8 @@ def find_outcomes(
     - If the files are not complete, the result is missing and will follow.
 
     job : record of the batch, with the hashes of its requests
-    state : final state of the batch. The files are complete if they have valid results of `state.n_lines` different requests;
-        if it is None, they never count as complete.
+    state : final state of the batch. The files are complete if they have valid results of `state.n_lines` different requests of
+        the batch; if it is None, they never count as complete.
     files : contents of the result files. Damaged lines are ignored, and results of requests of other batches are not returned.
         If a request has several results, the first answer counts, or else the first error.
 
@@ -34,11 +34,12 @@ def find_outcomes(
     """
     results = _merge_results(files)
     outcomes = {key: results[key] for key in job.keys if key in results}
-    if not results:
+    n_results = len(outcomes)
+    if n_results == 0:
         outcomes |= dict(iter_rejected_requests(job, state.errors))
     keys_without_outcome = [key for key in job.keys if key not in outcomes]
 
-    are_files_complete = state.n_lines is not None and len(results) >= state.n_lines
+    are_files_complete = state.n_lines is not None and n_results >= state.n_lines
     if not are_files_complete:
         return outcomes, keys_without_outcome
 

@@ -215,7 +215,7 @@ def rmse(predicted: Floats, observed: Floats, *, level: float = 0.95) -> Metric:
     ------
     StatisticsError
         [metric-missing]: if an observed cell has no prediction; [metric-shape]: if the arrays differ in shape;
-        [rmse-no-cells]: if nothing was observed; [level]: unless 0 < level < 1 (not checked if the bounds are NaN).
+        [rmse-no-cells]: if nothing was observed; [level]: unless 0 < level < 1.
 
     Notes
     -----
@@ -236,9 +236,10 @@ def rmse(predicted: Floats, observed: Floats, *, level: float = 0.95) -> Metric:
         raise missing_error(n_missing, "observed cells have no prediction")
 
     mean = float(squared_error.mean())
+    quantile = normal_quantile(level)
     margin = np.nan
     if n_cells > 1 and np.ptp(squared_error) > 0:
-        margin = normal_quantile(level) * float(squared_error.std(ddof=1)) / np.sqrt(n_cells)
+        margin = quantile * float(squared_error.std(ddof=1)) / np.sqrt(n_cells)
     low, high = np.sqrt(np.maximum([mean - margin, mean + margin], 0.0)).tolist()
     return Metric(float(np.sqrt(mean)), low, high, level, "normal, on squared errors of cells")
 

@@ -348,7 +348,7 @@ def required_n_items(difference: ConservativeDifference, *, margin: float, alpha
     >>> round(equal.half_width(0.025), 3), required_n_items(equal, margin=0.05, alpha=0.025)
     (0.265, 72)
     """
-    if not 0 < alpha < 0.5 or margin <= 0:
+    if not 0 < alpha < 0.5 or not margin > 0:
         raise StatisticsError(
             f"Alpha must be between 0 and ½, and the margin above 0: got {alpha} and {margin}. "
             "Pass, for example, 0.025 and 0.05.",

@@ -502,9 +502,7 @@ def fit_bradley_terry(
     StatisticsError
         [trial-columns]: if the columns differ in length; [trial-answer]: if an answer is NaN or not in [0, 1]; [trial-position]:
         if an agent is not a whole number from 0 to `n_agents` − 1, or a trial compares an agent with itself;
-        [bradley-terry]: if scikit-learn is not installed.
-    ValueError
-        If there are no trials.
+        [trial-none]: if there are no trials; [bradley-terry]: if scikit-learn is not installed.
 
     References
     ----------
@@ -520,6 +518,10 @@ def fit_bradley_terry(
     check_trials(first, second, answer=answer)
     _check_agents(first, second, n_agents)
     _check_range(answer)
+    if not len(answer):
+        raise StatisticsError(
+            "The Bradley–Terry model needs trials: got none. Pass preferences of a judge.", slug="trial-none"
+        )
 
     # each trial is one win, of weight y, and one loss, of weight 1 − y
     design = _make_design(first, second, n_agents)[:, :n_agents]
