@@ -141,7 +141,7 @@ def print_text(
 ) -> None:
     """Print the result of a command as text: sentences, tables and more sentences to standard output, notes to standard error.
 
-    Control characters are escaped. Each line of text is printed as a line of its own.
+    Control characters are escaped, line breaks too, so that each sentence is printed as one line.
 
     Parameters
     ----------
@@ -277,7 +277,7 @@ def print_plan(
         state trials that share a request, answers that are stored under other settings of the judge, what the run has paid, and
         a cost cap that does not pay for all calls or is partly spent.
     plan, cost : Plan, Cost, optional
-        Trials that will be judged, and their cost. Default: plan and cost of the whole run.
+        Trials that will be judged, and their cost; set both or neither. Default: plan and cost of the whole run.
     forecast : PrecisionForecast, optional
         Expected precision, which the modes "verbose" and "json" print.
     half_width : str, optional
@@ -644,8 +644,8 @@ def print_fitted_run(summary: Summary, *, as_json: bool, warnings: Iterable[str]
     The text consists of the recommendation, the ranking, and sentences about the selection and the alternative rankings.
 
     summary : summary of the fitted run
-    as_json : whether to print all facts of the fit, including the signature, as one JSON object instead of the text.
-        Warnings are printed to standard error in both cases.
+    as_json : whether to print all facts of the fit, including the signature, as one JSON object instead of the text. Only
+        warnings are then printed to standard error.
     warnings : further warnings, which are printed before those of the fit
     """
     if as_json:

@@ -97,7 +97,7 @@ def fit_judged(
 
     Two files are not always written. rates.parquet is written for runs of fewer than 10,000,000 trials
     (`MAX_TRIALS_WITH_RATES`), and for any run if `rates` is True. variance_components.json is written for finished runs with few
-    trials.
+    trials (`can_decompose_variance`).
 
     folder : folder of the run, with its verdicts
     pool : agents with their groups, and properties of their texts
@@ -176,7 +176,7 @@ def fit_imported(folder: RunFolder, pool: PoolSummary, settings: FitSettings) ->
     Tables of an earlier fit are replaced. An imported run has scores instead of answers of a judge. A score is D = TPR − FPR of
     an ordered pair of agents on an item.
 
-    folder : folder of the run; its table of rates contains the scores
+    folder : folder of the run; its rates.parquet contains the scores
     pool : agents and items of the run, and notes about the import, which become findings
     settings : items that the intervals refer to, and agents that are weighted together in alternative rankings
 
@@ -339,9 +339,10 @@ class FitResult:
         )
 
     def write(self, folder: RunFolder, signature: Signature, *, run: str) -> None:
-        """Write all tables of the fit to files in a folder; existing files are replaced.
+        """Write all tables of the fit to files in a folder.
 
-        These are the scores, ranking.csv, pairs.parquet, items.csv, fit.json, signature.json, ranking.json and others.
+        These are the scores, ranking.csv, pairs.parquet, items.csv, fit.json, signature.json, ranking.json and others. Existing
+        files are replaced one after the other; `RunFolder.replace_fit_files` replaces them together.
 
         Parameters
         ----------
@@ -352,6 +353,11 @@ class FitResult:
             the tables.
         run : str
             Name of the run, for `ranking.json`.
+
+        Raises
+        ------
+        OSError
+            If a file cannot be written.
         """
         folder.write_scores("symmetric", self.symmetric)
         folder.write_scores("row", self.row)
@@ -442,9 +448,10 @@ def describe_judged_run(
     models : names of the models that answered
     digest, n_trials : digest of the whole plan, and number of its trials
 
-    Returns the entries of the signature: "pool", "plan", "design", "calls" (number of trials), "independent", "holdout", "rule",
-    "seed", "judge" (its name), "judge_detail" (its config), "options" and "models". The digests of pool and plan are shortened to
-    12 characters.
+    Returns the entries of the signature: "pool", "plan", "design", "calls" (number of trials), "independent" ("matched" or
+    "pooled"), "holdout" (fraction of held-out cells), "rule" (holdout rule), "seed", "judge" (its name), "judge_detail" (its
+    config), "options" (`Plan.settings`, for example options of the design) and "models". The digests of pool and plan are
+    shortened to 12 characters.
     """
     return {
         "pool": plan.pool_digest[:12],
@@ -513,8 +520,9 @@ def evaluate_holdout(model: ClippedLinear, holdout: Scores | None, rule: SplitRu
     holdout : observed scores of the held-out cells; None if there are none
     rule : holdout rule of the plan, which is only recorded in the result
 
-    Returns the error (`rmse`) with its 95% interval (`low`, `high`), and the number of cells. A cell is left out if its agent or
-    its item has no training cell. The result is None if no cell remains, or if there are no held-out cells.
+    Returns the error (`rmse`) with its 95% interval (`low`, `high`), and the number of cells. The interval treats cells as
+    independent; its bounds are None for a single cell, or if all errors are equal. A cell is left out if its agent or its item
+    has no training cell. The result is None if no cell remains, or if there are no held-out cells.
     """
     if holdout is None:
         return None

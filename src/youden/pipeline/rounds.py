@@ -59,7 +59,7 @@ def plan_round_for_half_width(
     """Plan the next round of a design that samples all agents until their intervals are narrow enough.
 
     verdicts : answers to the plan so far
-    design : the design, with the half-width that 90% of the agents are to reach
+    design : the design, with the half-width of the 95% intervals that 90% of the agents are to reach
     abilities : abilities that were estimated from `verdicts`
     eligible : bool array (n_agents, n_items), whether the response of an agent to an item may be compared
     rng : random generator with the seed of the first round. The design repeats the draws of earlier rounds first, so that an
@@ -164,15 +164,16 @@ def find_search_allocation(
 ) -> dict[str, Any]:
     """Choose the agents that the next round of a search samples, and the number of its blocks.
 
-    The regret is how much worse the selected agents are than the best ones. The search ends when its upper confidence bound is
-    at most `max_regret`. The round samples the agents whose uncertain abilities keep the bound higher.
+    With k selected agents, the regret is the ability of the k-th best agent minus the lowest ability of a selected agent. The
+    search ends when the upper confidence bound of the regret is at most `max_regret`. The round samples the agents whose
+    uncertain abilities keep the bound higher.
 
     verdicts : answers to the plan so far
     abilities, differences : abilities that were estimated from `verdicts`, and their pairwise differences
-    max_regret : regret that the search accepts; the bound must still be above it
+    max_regret : regret that the search accepts, above 0, in units of the abilities; the bound must still be above it
 
     Returns keyword arguments of `Adaptive.next_round`: `active`, bool array (n_agents,), and `n_blocks`, int, at least 1. The
-    mapping is empty if some agents cannot be compared, or if there was no interim analysis. `next_round` then makes the choice.
+    mapping is empty if some agents cannot be compared, or if `abilities.search` is None. `next_round` then makes the choice.
     """
     plan = verdicts.plan
     search = abilities.search
@@ -214,7 +215,10 @@ STOP_MESSAGES = {
 
 
 def run_rounds(plan: Plan, judge_plan: JudgePlan, *, target: Target = "items-like-these") -> Verdicts:
-    """Judge a plan, and add rounds until its goal is reached or its budget is spent.
+    """Judge a plan, and add rounds until its goal is reached or out of reach, or its budget is spent.
+
+    The design of the plan sets the goal: a half-width of the intervals, or the selection of the best agents. It is out of reach
+    if the items do not allow the half-width, or if the judge does not discriminate between agents.
 
     Parameters
     ----------
@@ -223,7 +227,7 @@ def run_rounds(plan: Plan, judge_plan: JudgePlan, *, target: Target = "items-lik
     judge_plan : callable
         Takes a plan and returns its verdicts. It is called with the whole plan after each round, so it should reuse the
         answers to earlier rounds.
-    target : {"items-like-these", "these-items"}, default "items-like-these"
+    target : {"items-like-these", "these-items", "items-and-judges"}, default "items-like-these"
         Population of the intervals that decide when to stop.
 
     Returns

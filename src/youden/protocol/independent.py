@@ -183,9 +183,9 @@ def count_characters(pool: Pool, trials: Trials, *, with_tasks: bool = False) ->
 def assign_repeats(trials: Trials, pool: Pool, seed: int, *, after: Trials | None = None) -> Trials:
     """Choose which response of an agent each trial shows, if agents have several responses to an item.
 
-    A trial shows the response that earlier trials of the same type have shown least often. Responses that were shown equally
-    often take turns, beginning at a random one. Choices depend only on earlier trials, so that a larger plan keeps the choices of
-    a smaller one.
+    A trial shows the response that earlier trials of its type (paired or independent) have shown least often. Responses that
+    were shown equally often take turns, beginning at a random one. Choices depend only on earlier trials, so that a larger plan
+    keeps the choices of a smaller one.
 
     trials : trials without responses, in the order of the plan
     pool : responses of the agents

@@ -247,6 +247,8 @@ class PlanLimit(NamedTuple):
         ------
         PlanError
             If the plan cannot be drawn, for example [width-design] if the design cannot plan for a half-width.
+        ConfigError
+            [unknown-design]: if the limit is a number of calls and the design is not registered.
         """
         if self.budget is not None:
             return make_plan(pool, design=design, calls=self.budget.plain, holdout=0.0, seed=seed)

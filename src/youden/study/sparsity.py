@@ -172,8 +172,9 @@ def study_sparsity(
     Returns
     -------
     SparsityStudy
-        Cells, calls, prediction error and rank correlations of each regime and of all training cells ("dense"). A
-        regime that cannot be planned has a row with the reason and without results.
+        One row per regime, and one for all training cells ("dense"): means and SDs over the splits of the numbers of cells and
+        calls, the RMSE, and the rank correlations with the abilities from all training cells. A regime that cannot be planned
+        has a row with the reason and without results.
 
     Raises
     ------

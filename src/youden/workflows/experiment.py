@@ -82,13 +82,14 @@ def plan_experiment(
     judge : JudgeConfig
         The judge.
     store : str
-        Store of the answers (path or database URL). It need not exist. `cost.stored` counts the calls whose answers it has, and
-        `cost.usd_left` is the cost of the others.
+        Store of the answers (path or database URL). It need not exist. `cost.stored` counts the trials whose answers it has.
+        `cost.usd_left` is the cost of the others in USD; None if it has no answer, or if a price is unknown.
     n_shared : int, default 0
         Number of trials at the beginning of the plan that an earlier experiment also has. The cost excludes them.
     known_hashes : set of str, optional
-        Request hashes of earlier experiments. The cost excludes trials with the same request as an earlier trial, because a
-        request is sent only once. The hashes of the new trials are added to the set. Default: no such trial is excluded.
+        Request hashes of earlier experiments. The cost excludes trials with one of these requests, or with the same request as
+        an earlier trial of the plan. The hashes of the other trials are added to the set. Default: no trial is excluded, but
+        `cost.usd` counts a request that trials share once.
 
     Returns
     -------
@@ -185,8 +186,9 @@ def make_experiment_runner(
     Raises
     ------
     ConfigError
-        [max-cost], [max-cost-needed], [price-unknown], [answer-unbounded]: if the cost cap does not fit the judges; raised
-        before any call.
+        Before any call. [max-cost], [argument-type]: if the cap is negative, NaN or no number; [max-cost-needed]: if calls can
+        cost money and there is no cap; [price-unknown], [answer-unbounded]: if the cap cannot be enforced, because a price is
+        unknown, or the length of answers has no limit.
     """
     check_cap([experiment.judge for experiment in experiments], max_cost)
     shared_options = replace(options or JudgingOptions(), max_cost=max_cost, max_missing=1.0)

@@ -86,27 +86,25 @@ def calls_for_all(folder: RunFolder, width: float) -> tuple[int, float]:
 def count_divided_calls(
     components: AgentVariances, division: CallDivision, width: float, *, plan: Plan
 ) -> tuple[int, float]:
-    """Compute how many more calls a run needs for a half-width, if they are divided by the variances of the run.
-
-    `division` determines which of the calls are independent trials. By default, an extension has 7 to 10% of them.
+    """Compute how many more calls a run needs to reach a half-width, if `division` chooses how many are independent trials.
 
     Parameters
     ----------
     components : AgentVariances
         Variance components of the run. The constant component is the variance due to false-positive rates.
     division : CallDivision
-        Division of further calls between paired and independent trials.
+        Division of further calls between paired and independent trials, according to the variances of the run.
     width : float
-        Half-width of the 95% intervals that 90% of the agents must reach.
+        Half-width of the 95% intervals that 90% of the agents must reach, in units of the abilities.
     plan : Plan
         Cyclic plan of the run, not extended.
 
     Returns
     -------
     n_calls : int
-        Number of additional calls.
+        Number of additional calls of both trial types, at least 2.
     expected_width : float
-        Half-width that is expected with these calls.
+        Half-width that 90% of the agents are expected to reach with these calls, at most `width`.
 
     Raises
     ------

@@ -75,12 +75,13 @@ def read_table(
         Files, and folders of tables that belong together; at least one. The pool is named after the first path.
     columns : mapping of str to str
         Column, or path inside a column, by role: agent, item, text, prompt, group, empty or repeat; for texts also several
-        columns, separated by commas: one per agent or, if a column of agents is named, one per repeat. Roles that are not
-        named are inferred; the mapping may be empty. The value "rows" for the role repeat means that rows of one agent and
-        item are repeats, in their order.
+        columns, separated by commas: one per agent or, if a column of agents is named, one per repeat. An empty cell is an
+        empty response; if a column has the role empty, only in rows that it marks. Roles that are not named are inferred; the
+        mapping may be empty. The value "rows" for the role repeat means that rows of one agent and item are repeats, in their
+        order.
     exact : bool, default True
-        Whether tables whose columns are named are read as they are: an empty cell is an empty response, a response that is
-        a number is left out of the pool and counted in the result, and ids keep the spaces around them.
+        Whether tables whose columns are named are read as they are: a response that is a number is left out of the pool and
+        counted in the result, and ids keep the spaces around them. False: the number becomes a text, and ids are cleaned.
     previous_pool : Pool, optional
         Pool that was imported from the same path before; its prompts keep their item ids. It has no effect on tables
         with ids of items, nor on those that `exact` reads as they are.

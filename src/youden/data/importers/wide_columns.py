@@ -97,7 +97,7 @@ class WideTableSearch(ColumnCandidates):
         and UUIDs may do so, too, whatever their names are. If there is a column of questions, `prompt_columns` is set to it.
 
         question : column of questions; None if the table has no such column
-        prose_columns : columns of questions or responses, which are never ids
+        prose_columns : columns of questions or responses; only `question` is one of the columns that may identify items
         """
         candidates = [name for name in self.get_candidates("item") if name not in prose_columns]
         self.item_columns = list(filter(self.can_be_id, candidates))
@@ -157,9 +157,9 @@ class WideTableSearch(ColumnCandidates):
     def may_hold_another_agent(self, name: str, agent_columns: Sequence[str]) -> bool:
         """Return whether a column that was not chosen as an agent's column may hold the responses of another agent.
 
-        A column of texts with a name such as "variant" may hold responses if its texts seldom recur. Other columns may not if
-        they hold addresses or UUIDs, or have a different meaning (`has_other_meaning`). Of the rest, these columns may hold
-        responses:
+        A column of texts with a name that suggests agents, for example "variant", may hold responses if its texts seldom recur
+        (fewer than two rows per text). Other columns may not if they hold addresses or UUIDs, or have a different meaning
+        (`has_other_meaning`). Of the rest, these columns may hold responses:
 
         - texts between two columns of agents;
         - texts that seldom recur and have no digits;

@@ -170,8 +170,9 @@ def load_judge_config(
     ------
     ConfigError
         [unknown-judge]: if no judge has this name. [judge-config-unreadable]: if the file is missing or cannot be read.
-        [judge-config]: if its keys are invalid. [shadowed]: if a local file hides a shipped judge of the same name and
-        the variable CI is set; without CI, this is only a warning. The errors of `load_prompt`, if the prompt cannot be loaded.
+        [judge-config]: if its keys are invalid. [judge-model]: if a judge that makes calls has no `model`. [shadowed]: if a
+        local file hides a shipped judge of the same name and the variable CI is set; without CI, this is only a warning. The
+        errors of `load_prompt`, if the prompt cannot be loaded.
     """
     if isinstance(source, Mapping):
         config = _make_config(source, location="the judge's config", folder=Path(), file=file, from_code=from_code)

@@ -81,7 +81,7 @@ class BatchProvider(Protocol):
         Returns
         -------
         str
-            Id of the batch.
+            Id of the batch; of the existing one if the batch was started before.
 
         Raises
         ------

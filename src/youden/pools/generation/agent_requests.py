@@ -314,14 +314,14 @@ class ModelWork:
     def record_outcome(
         self, rows: Sequence[int], key: str, outcome: Completion | Failure | None, *, usd: float, stored: bool
     ) -> str:
-        """Record the outcome of a request, and count it in `Models`.
+        """Record the outcome of a request, and count it in the `Models` of all models.
 
-        A completion is added to `answers` under its key, even if the model's reasoning did not end.
+        A completion is added to `answers` under its key. If the model's reasoning did not end, it also counts as failed.
 
         rows, usd : not used; the scheduler passes them to all kinds of work
         key : key of the request
         outcome : completion, or the failure of the call; None if the request was not sent, which counts as failed
-        stored : whether the outcome comes from the store, so that no call was made
+        stored : whether the outcome comes from the store; such a completion does not count in `Models.n_asked`
 
         Returns "answered", "unfinished_reasoning" if the model's reasoning did not end, or "failed".
         """

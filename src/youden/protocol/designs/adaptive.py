@@ -66,8 +66,8 @@ def select_contenders(ability: Floats, top: int, progress: float) -> Bools:
         Number of best agents to find, from 1 to n_agents − 1. The boundary is midway between the abilities of the agents with the
         ranks `top` and `top` + 1.
     progress : float in [0, 1]
-        Fraction of the rounds that are finished: 0 selects all agents, 1 selects `top` + 1. In between, the number falls
-        geometrically, faster in the first rounds, and is rounded up.
+        Fraction of the rounds that are finished: 0 selects all agents, 1 selects `top` + 1. The number of contenders is
+        n_agents·((top + 1)/n_agents)^√progress, rounded up.
 
     Returns
     -------

@@ -324,9 +324,9 @@ def r_squared(value: Floats, residual: Floats, weight: Floats | None = None) -> 
     Parameters
     ----------
     value, residual : float array (n,)
-        Observed values, and their residuals, observed minus predicted value, without NaN.
+        Observed values, and their residuals, observed minus predicted value, without NaN; n is at least 1.
     weight : float array (n,), optional
-        Weight w of each value, at least 0, also in the mean. Default: 1.
+        Weight w of each value, above 0, also in the mean. Default: 1.
 
     Returns
     -------

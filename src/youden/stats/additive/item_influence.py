@@ -119,7 +119,8 @@ def iter_cell_influence(
     CellInfluence
         One result per component, for the largest group of its agents that stays linked if any single cell is removed. It has the
         positions `agents` of these agents, int array (n_linked,), and two float arrays (n_linked, n_items): the `influence` of
-        each item on their abilities, and its `share` in their weights. A component without such a group is skipped.
+        each item on their abilities, in units of the scores, and its `share` in the weight of each agent. A component without
+        such a group is skipped.
     """
     for group in _iter_linked_groups(cells, weight, residual, component=component):
         chunks = list(group.iter_chunks())

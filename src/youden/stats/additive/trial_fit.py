@@ -71,7 +71,8 @@ def fit_additive_trials(chunks: ChunkSource, *, n_agents: int, n_items: int) -> 
     Parameters
     ----------
     chunks : callable
-        Function that returns an iterator over all answers, in chunks of items, each time it is called.
+        Function that returns an iterator over all answers in chunks (`PairChunk`), each time it is called. All trials of an item
+        or an effect group are in one chunk; chunks are in the order of the items.
     n_agents : int
         Number of agents.
     n_items : int
@@ -82,9 +83,9 @@ def fit_additive_trials(chunks: ChunkSource, *, n_agents: int, n_items: int) -> 
     TrialFit or None
         `ability` has the mean 0, in units of answers, and is NaN for an agent without a trial. `weight` is the weight of each
         agent's trials, and `item_mean` the expected answer of the average agent on each item. The `covariance` of the abilities
-        is for the population that the items are a sample of. For inference about exactly these items, multiply the variances by
-        `fpc`, from 0 to 1. None if fewer than 3 agents have trials, if fewer than 2 agents have trials on 2 items, or if the
-        trials do not link all agents.
+        (a `CentredCovariance`) is for the population that the items are a sample of. For inference about exactly these items,
+        multiply the variances by `fpc`, from 0 to 1. None if fewer than 3 agents have trials, if fewer than 2 agents have trials
+        on 2 items, or if the trials do not link all agents.
 
     Notes
     -----
@@ -333,9 +334,9 @@ class _ResidualComponents:
         The sums of each agent are those of its squared residuals, and of the products of two of its residuals on one item. The
         sums over all trials are those of the weights, the weighted rates and the weighted squared rates.
 
-        chunk : trials, with their agents, items, weights and rates
+        chunk : all trials of some items, with their agents, items, weights and rates
         residual : float array (n_trials,), residuals of the trials of `chunk`
-        is_free : bool array (n_trials,), False for a trial that is fitted exactly and therefore not counted
+        is_free : bool array (n_trials,), False for a trial that is fitted exactly, which only the sums over all trials contain
         n_agents : number of agents
         """
         # squared residuals of each agent on each item (n_agents, n_items), and their number

@@ -58,9 +58,9 @@ class LabelResiduals:
         Returns
         -------
         LabelResiduals
-            Arrays (n_labels,) in the order of the labels. The residuals (`value`) still contain the effects of the items. `sd` is
-            the SD of a label of 0 or 1 with the agent's quality, at least 0.01. `item_index` is the position of the item among
-            the labelled items.
+            Three arrays (n_labels,) in the order of the labels. The residuals (`value`) still contain the effects of the items.
+            `sd` is the SD of a label of 0 or 1 with the agent's quality, at least 0.01. `item_index` is the position of the item
+            among the labelled items.
         """
         sd = np.maximum(np.sqrt(quality * (1 - quality)), _MIN_SD)
         return cls(value - quality[agent], sd[agent], np.unique(item, return_inverse=True)[1])

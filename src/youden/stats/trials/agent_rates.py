@@ -570,7 +570,7 @@ class _Posterior(NamedTuple):
         over κ of the expected squared error, and the mean over κ of its variance.
 
         rate : float array (n_agents,), estimated rates
-        weight : float array (n_kappa, 1) or (n_kappa, n_agents), probabilities of κ
+        weight : float array (n_kappa, 1) or (n_kappa, n_agents), probabilities of κ, which sum to 1 over the first axis
         """
         # the variance over κ is the mean of the squares minus the square of the mean
         expected_error = self.expect_squared_errors(rate)

@@ -751,9 +751,9 @@ def estimate_partner_drift(chunks: LinkingChunkSource, *, effect: Floats, scale:
     Returns
     -------
     Drift or None
-        `change` of each anchor's effect with its `variance`, float arrays (n_anchors,) in units of answers, NaN for an anchor
-        without a trial. `judge_drift` is NaN, because a change of all answers cannot be separated from the effects of the added
-        agents. None without a trial.
+        `change` of each anchor's effect in units of answers, and its `variance` in squared units: float arrays (n_anchors,), NaN
+        for an anchor without a trial. `judge_drift` is NaN, because a change of all answers cannot be separated from the effects
+        of the added agents. None without a trial.
 
     Raises
     ------
@@ -806,10 +806,11 @@ class _ResidualSums:
     def compute_means(self, *, df_share: float, centred: bool = False) -> tuple[Floats, Floats]:
         """Compute the mean residual of each agent and the variance of this mean.
 
-        The variance is the residual variance, pooled over all agents, divided by the agent's number of residuals.
+        The variance is s²/n, with n the agent's number of residuals, and s² the mean square of the residuals of all agents
+        divided by `df_share`.
 
         df_share : degrees of freedom of all residuals, divided by their number
-        centred : whether the mean of all residuals is subtracted from the residuals
+        centred : whether the mean of all residuals is first subtracted from the residuals
 
         Returns means and variances, float arrays (n_agents,), NaN for an agent without a residual.
         """

@@ -338,7 +338,7 @@ def pairwise_differences(ability: Floats, covariance: CentredCovariance, *, leve
     Raises
     ------
     StatisticsError
-        [comparison-shape] if the covariance is of other agents; [level]: unless 0 < level < 1.
+        [comparison-shape]: if the covariance does not have the shape (n_agents, n_agents); [level]: unless 0 < level < 1.
 
     Notes
     -----
