@@ -55,6 +55,7 @@ def rank_logs(
     """Rank the models in logs of Inspect.
 
     The response of a model to a sample is the answer that the scorer `keep_response` stored, or else the output of the sample.
+    The call may be made inside a running event loop, which it blocks.
 
     Parameters
     ----------
@@ -63,8 +64,7 @@ def rank_logs(
     judge : str, path, mapping, JudgeConfig or callable, default "lexical"
         Judge, in one of the forms that `youden.judge` accepts.
     calls : int, optional
-        Number of trials, paired and independent together. The plan has the design "cyclic". Default: the default of this design,
-        450 paired trials per agent.
+        Number of trials, paired and independent together. Default: that of the design "cyclic", 450 paired trials per agent.
     seed : int, default 0
         Seed of the plan.
     store : str or path, optional
@@ -90,6 +90,8 @@ def rank_logs(
         If the budget does not fit the logs.
     BudgetError, TooManyMissingError
         If the cap is exceeded, or too many answers are missing.
+    IncompleteRunError
+        If the server cannot be reached for longer than the outage limit, or a signal stopped the call.
     JudgeError, ReplayMissError
         If the judge cannot be used; if a replay lacks an answer.
     """
@@ -109,9 +111,9 @@ async def rank_logs_async(
 ) -> pd.DataFrame:
     """Rank the models in logs of Inspect without blocking the event loop.
 
-    Use it instead of `rank_logs` in asynchronous code; the parameters, the result and the errors are the same. Cancelling
-    the call stops the requests; answers received so far are kept. The event loop is blocked only while the logs are read, and
-    while the ranking is computed.
+    The parameters, the result and the errors are those of `rank_logs`. Cancelling the call stops the requests; answers received
+    so far are kept. The event loop is blocked while the logs are read, while the ranking is computed, and while a judge without
+    requests answers: a function, or for example "lexical".
 
     Parameters
     ----------
@@ -140,6 +142,8 @@ async def rank_logs_async(
         If a log, an argument or the budget does not fit.
     BudgetError, TooManyMissingError
         If the cap is exceeded, or too many answers are missing.
+    IncompleteRunError
+        If the server cannot be reached for longer than the outage limit.
     JudgeError, ReplayMissError
         If the judge cannot be used; if a replay lacks an answer.
     """

@@ -63,7 +63,7 @@ class Tally:
     answered_by_workers: int = 0
 
     def format_line(self, now: float, *, width: int | None = None, ended: bool = False) -> str:
-        """Format the counts as one line, such as "judging: 50 of 90, 10/s, 49 answered, 1 failed (1 timeout), 0:04 left".
+        """Format the counts as one line: "judging: 50 of 90, 10/s, 49 answered, 1 failed (1 timeout), 0:04 left".
 
         Parameters
         ----------
@@ -161,10 +161,10 @@ class ProgressBar:
         self._line_interval = PLAIN_AFTER_SECONDS
 
     def start(self, total: int, *, what: str) -> None:
-        """Start to display the progress of a task on the console. If another task is displayed, call `stop` first.
+        """Start to display the progress of a task on the console.
 
-        A terminal shows a bar. A notebook shows an output that is updated. Any other console shows nothing at first; later, a
-        line is printed from time to time as trials are completed.
+        The caller must end an earlier task by `stop` before. A terminal shows a bar. A notebook shows an output that is updated.
+        Any other console shows nothing at first; after 10 seconds, a line is printed from time to time as trials are completed.
 
         Parameters
         ----------
@@ -209,7 +209,7 @@ class ProgressBar:
         Parameters
         ----------
         n : int, default 1
-            Number of completed trials, with or without an answer, including those from the store.
+            Number of trials completed since the last call, with or without an answer, including those from the store.
         failed : int, default 0
             Number of these trials without an answer.
         usd : float, default 0
@@ -217,7 +217,7 @@ class ProgressBar:
         cached : int, default 0
             Number of these trials whose answer came from the store.
         reason : str, default ""
-            Reason for the failures, such as "refused"; empty if no trial failed, or if the reason is unknown.
+            Reason for all of these failures, for example "refused"; empty if no trial failed, or if the reason is unknown.
         """
         if self._tally is not None:
             self._tally.done += n

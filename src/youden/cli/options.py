@@ -29,9 +29,9 @@ class SuggestingGroup(click.Group):
 
         args : arguments of the group, at least one
 
-        Returns the name, the command, and the remaining arguments. During shell completion, an unknown name is not an error:
-        name and command are then None. Otherwise, it raises click.UsageError with up to three similar names, or with all names if
-        none is similar.
+        Returns the name, the command, and the remaining arguments. During shell completion, name and command are None if the name
+        is unknown. Otherwise, an unknown name raises click.UsageError with up to three similar names, or with all names if none
+        is similar.
         """
         name = args[0]
         available = self.list_commands(ctx)
@@ -98,7 +98,7 @@ class Number(click.FloatRange):
         """Convert the text of an option to a float; raise a usage error unless it is a finite number in the range.
 
         The limits of the range are valid numbers, unless the object was created with `min_open` or `max_open`. A number outside
-        the range is an error, unless the object was created with `clamp`.
+        the range is an error; if the object was created with `clamp`, it becomes the nearest limit.
 
         value : text of the option, or a number
         param, ctx : option and context that the error message names; None if unknown
@@ -121,8 +121,9 @@ def parse_names(_ctx: click.Context, _parameter: click.Parameter, value: str | N
 def parse_numbers(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> tuple[float, ...]:
     """Parse an option that is a comma-separated list of positive numbers, for example "1,2,5", as a click callback.
 
-    Returns the numbers in the order of the list, or an empty tuple if the option is not set (None). Raises click.BadParameter if
-    the list is empty or contains anything but finite positive numbers. The first two parameters have no effect.
+    Returns the numbers in the order of the list, or an empty tuple if the option is not set (None). Spaces and superfluous commas
+    are ignored. Raises click.BadParameter if the list is empty or contains anything but finite positive numbers. The first two
+    parameters have no effect.
     """
     if value is None:
         return ()
@@ -254,7 +255,7 @@ def output_options(function: Callable[..., R]) -> Callable[..., R]:
         """Call the command with the argument `output_mode` in place of the three options, and return its result.
 
         The mode is "json", "verbose", "quiet", or "short" if no option is set. --json takes precedence over --verbose or --quiet;
-        --verbose and --quiet together are a usage error. The other arguments are passed unchanged.
+        --verbose and --quiet together are a usage error, also with --json. The other arguments are passed unchanged.
         """
         if verbose and quiet:
             raise click.UsageError("Got both --verbose and --quiet. Set only one of them.")
@@ -340,7 +341,7 @@ def parse_scale(_ctx: click.Context, _parameter: click.Parameter, value: str | N
     """Parse an option LOW,HIGH as two numbers, for example "1,5", as a click callback.
 
     Returns (LOW, HIGH) as floats, or None if the option is not set. Raises click.BadParameter if the text is not a pair of
-    numbers. Their order is not checked here. The first two parameters have no effect.
+    numbers. Neither their order nor whether they are finite is checked here. The first two parameters have no effect.
     """
     if value is None:
         return None

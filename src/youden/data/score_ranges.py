@@ -34,12 +34,10 @@ def determine_range(source: str, scores: Floats, score_range: tuple[float, float
     scores : float array (n_scores,), all scores, without NaN; at least one
     score_range : lowest and highest possible score, as set by the user; None to infer them
 
-    Returns the lowest and the highest possible score.
-
     If the user set no range, it is the first of these that contains all scores: 0 to 1, −1 to 1, 0 to 10, 0 to 100. If none
     does, it is the range from the lowest to the highest score.
 
-    Raises: ImportFormatError [scores-bounds] in three cases: all scores are equal and their range is unknown; a bound is
+    Raises: ImportFormatError [scores-bounds] in three cases: the lowest and the highest possible score are equal; one of them is
         above 10¹⁰⁰ in magnitude; scores are outside of `score_range`.
     """
     lowest, highest = float(scores.min()), float(scores.max())
@@ -190,7 +188,7 @@ def check_not_win_rates(source: str, score: Floats, model_ids: Sequence[str], it
     """Check that a table does not contain the win rates of pairs of models.
 
     Such a table has at least three models, with the same names for its rows and its columns, in any order. The two rates of each
-    pair add up to 1 or 100, except for rounding. If a rate of a pair is missing, it is no such table.
+    pair add up to 1 ± 0.01 in all pairs, or to 100 ± 0.1 in all pairs. If a rate of a pair is missing, it is no such table.
 
     source : name of the table, for errors
     score : float array (n_models, n_items); NaN if missing
@@ -217,7 +215,7 @@ def check_units(source: str, score: Floats, item_ids: Sequence[str]) -> None:
     The upper bound of a unit is 1 for fractions, 10 for grades and 100 for percentages. The units differ if, for one of these
     bounds,
 
-    - one item has only scores within the bound and, for the bounds 1 and 10, a score with decimals, and
+    - one item has no score above the bound (negative scores are allowed) and, for the bounds 1 and 10, some decimals, and
     - another item has scores that are too large for it: all exceed it, one exceeds it tenfold, all except 0 exceed it
       threefold, or, for the bound 1, all are whole numbers and one exceeds it (`_find_items_above_bound` states exceptions).
 
@@ -324,16 +322,19 @@ def _find_lowest_nonzero(score: Floats, *, excludes_ones: bool) -> Floats:
 def check_model_units(source: str, score: Floats, model_ids: Sequence[str]) -> str | None:
     """Check that no model has fractions from 0 to 1 while other models have percentages or other large scores.
 
-    A model has large scores if one exceeds 10, and none is between 0 and 1. Scores from 0 to 1 may still have the same unit,
-    if the model is weak. The units certainly differ if all large scores are 0 or 100; or if a model with scores from 0 to 1 has
-    more decimals, and would have a higher mean than a model with large scores if its scores were fractions of 100, or of the
-    highest score if that is larger.
+    A small model has scores from 0 to 1, not all 0. A large model has a score above 10, and none between 0 and 1 (0 and 1
+    excluded). If the table has both kinds, their units may differ; they may also be the same, if the small model is weak. They
+    certainly differ in two cases:
+
+    - All scores of the large models are 0 or 100.
+    - A small model has scores with more decimals than those of the large models, or with more than six. In addition, its mean
+      times 100 (or times the highest score, if this is larger) exceeds the mean of a large model.
 
     source : name of the table, for errors
     score : float array (n_models, n_items); NaN if missing. Each model has at least one.
     model_ids : ids of the models
 
-    Returns a note for the user if the units may differ; None if one of the two kinds of models is missing.
+    Returns a note for the user if the units may differ; None if one of the two kinds is missing.
 
     Raises: ImportFormatError [scores-scale] if the units certainly differ.
     """

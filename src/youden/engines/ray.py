@@ -148,8 +148,9 @@ class _Worker:
         """Call the function `work` on this node, and return its result.
 
         If `work` raises a YoudenError, the error is returned as the result, because Ray would wrap a raised error in another
-        error. Any other error is raised. ConfigError [ray-package] is returned if the versions of youden differ. When
-        `stop_event` is set, `work` ends with IncompleteRunError [stopped], because a thread sends SIGTERM to this process.
+        error. Any other error is raised. If the versions of youden differ, `work` is not called, and ConfigError [ray-package] is
+        returned. The handler of SIGTERM is replaced: when `stop_event` is set, a thread sends SIGTERM to this process, `work`
+        ends, and IncompleteRunError [stopped] is returned.
 
         work : function without arguments
         version : version of youden on the machine that started the run; this node must have the same version

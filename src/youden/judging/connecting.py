@@ -30,7 +30,7 @@ def connect(
     Parameters
     ----------
     config : JudgeConfig
-        Backend, model and servers. Requests are distributed over several servers.
+        Backend, model and servers of a single judge, not of a jury. Requests are distributed over several servers.
     environment : mapping
         Environment variables that contain the API key.
     kind : {"judge", "model"}, default "judge"

@@ -254,8 +254,8 @@ class Abilities(NamedTuple):
     def limit(self, bound: Floats, ability: Floats | float) -> Floats:
         """Clip confidence bounds of abilities to the range of possible values, `limits`.
 
-        If a fitted ability itself is outside the range, its bound on this side is not clipped. The interval therefore always
-        contains the ability.
+        If an ability is above the range, its bound is not clipped from above; if it is below the range, its bound is not clipped
+        from below. The interval therefore always contains the ability. NaN stays NaN.
 
         bound : float array, lower or upper bounds
         ability : ability to which each bound belongs: float array of the same shape, or one number for all bounds
@@ -565,11 +565,12 @@ def summarize_choice(abilities: Abilities, agent_ids: Sequence[str], *, differen
 
     One agent is selected. In a search for the `top` best agents, `top` agents are selected.
 
+    abilities : abilities of all agents; its `search`, if there is any, has `top`
     agent_ids : ids of the agents, in the order of `abilities`
     differences : pairwise differences of `abilities`
 
-    Returns the selected `agents`, their regret bound, the other candidates, the interval of the first agent, and the
-    probabilities of being the best. Returns None if some agents cannot be compared.
+    Returns the selected `agents`, their regret bound (in units of ability), the other candidates for the best, the interval of
+    the first agent, and the probabilities of being the best. Returns None if an ability is NaN or some agents cannot be compared.
     """
     selection = select_best_agents(abilities, differences)
     if selection is None:
@@ -584,16 +585,15 @@ def summarize_choice(abilities: Abilities, agent_ids: Sequence[str], *, differen
 
 
 def describe_selection(selection: Choice, ability: Floats, agent_ids: Sequence[str]) -> ChoiceFacts:
-    """Describe a selection of the best agents by their ids.
-
-    A `Choice` contains their positions instead.
+    """Describe a selection of the best agents by their ids instead of their positions.
 
     selection : selected agents with their regret bound and the probabilities of being the best
-    ability : float array (n_agents,), abilities of all agents
+    ability : float array (n_agents,), abilities of all agents, without NaN
     agent_ids : ids of all agents, in the order of `ability`
 
-    The probabilities of all agents are listed, largest first. Abilities are listed for the selected agents and for the
-    best of the other agents, if there is one.
+    Returns the selection. Its `p_best` maps the id of each agent to the probability that it is the single best agent, also if
+    several are selected; largest first. Its `abilities` maps the ids of the selected agents, and of the next best one if there is
+    any, to their abilities.
     """
     by_probability = np.argsort(-selection.p_best, kind="stable").tolist()
     p_best = {agent_ids[agent]: float(selection.p_best[agent]) for agent in by_probability}
@@ -672,15 +672,17 @@ def build_ranking_table(
 ) -> pd.DataFrame:
     """Build the table of abilities, intervals and ranks, one row per agent, best first.
 
-    The columns are the fields of `RankingRow`, without those of the self-consistency: `agent`, `group`, `ability`, the bounds
-    `low` and `high` of its 95% interval, `simultaneous_rank_low`, `simultaneous_rank_high`, `n_trials`, `std_error`, `rank_low`,
-    `rank_high` and `n_unanswered`; and `target`, the population that the intervals refer to. Agents without an ability (NaN) come
-    last. Agents of equal ability stay in the order of `agent_ids`.
+    The columns are those of `RankingRow`, without the self-consistency: `agent`, `group`, `ability`, the bounds `low` and `high`
+    of its 95% interval, `simultaneous_rank_low`, `simultaneous_rank_high`, `n_trials`, `std_error`, `rank_low`, `rank_high` and
+    `n_unanswered` (None for imported scores); and `target`, the population that the intervals refer to. Agents without an ability
+    (NaN) come last, and may have any rank. Agents of equal ability stay in the order of `agent_ids`.
 
     abilities : abilities of the agents, with their intervals
-    agent_ids : ids of the agents, in the order of `abilities`; they are stored in the column `agent`
+    agent_ids : ids of the agents, in the order of `abilities`
     differences : pairwise differences of `abilities`, which determine the ranks
-    pool : pool of the agents, for their groups and the values of their texts; None leaves these columns empty
+    pool : pool of the agents, for the column `group`; None leaves this column empty
+
+    Returns a DataFrame with the index 0 to n_agents − 1.
     """
     import pandas as pd  # takes long to load, and a plan needs this module without its tables
 

@@ -97,15 +97,16 @@ def analyse_rounds(
     """Analyse the search of an adaptive plan after each of its rounds.
 
     trials : trials of the run
-    request : target of the intervals, and results of an earlier call (`previous_search`). Rounds that were analysed before are
-        not analysed again, except for the last round.
+    request : its `previous_search` has the results of an earlier call; None to analyse all rounds. Rounds in these results are
+        not analysed again, except the last round, because its abilities are returned.
     estimate : function that takes the number of a round, from 0, and returns the abilities by the answers up to this round. It
         returns None if these answers do not link all agents.
 
     Returns the abilities after the last round with the state of the search (`search`, which has one analysis per round), or None
-    if `estimate` returned None for any of the analysed rounds. If an agent is sampled again because its estimate is high, this
-    estimate is too high on average. Half of this expected selection bias (`BIAS_FRACTION`) is subtracted, but never so much that
-    another agent would be selected. The abilities are then clipped to [−1, 1].
+    if `estimate` returned None for any of the analysed rounds. The abilities are corrected for selection bias: the estimates of
+    agents that were sampled again because they were high are too high on average. Half (`BIAS_FRACTION`) of the difference
+    between an agent's expected bias and the mean bias of all agents is subtracted, so that agents with little bias rise. The
+    correction never changes the selection. The abilities are then clipped to [−1, 1].
     """
     plan = trials.plan
     design = get_adaptive_design(plan)
@@ -338,9 +339,10 @@ def analyse_extended_run(
     -------
     InterimAnalysis
         `upper_bounds`: upper confidence bounds on θ_k − θ_i for agents k (rows) and i (columns), float array
-        (n_agents, n_agents), as the minimum over all analyses so far; and `alpha_spent`: the fraction of alpha = 0.05 spent so
-        far. The bias is 0, because it is computed only for plans in rounds. If some agents cannot be compared, the bounds and the
-        spent alpha stay as in the last analysis in `previous`. Without one, the bounds are infinite and the spent alpha is 0.
+        (n_agents, n_agents), as the minimum over all analyses so far; `alpha_spent`: the fraction of alpha = 0.05 spent so far;
+        and `next_alpha_fraction`: the fraction set aside for the next analysis. The bias is 0, because it is computed only for
+        plans in rounds. If some agents cannot be compared, the bounds and the spent alpha stay as in the last analysis in
+        `previous`. Without one, the bounds are infinite and the spent alpha is 0.
     """
     no_agent = np.zeros(len(abilities.ability), dtype=np.bool_)
     return _run_analysis(

@@ -62,11 +62,12 @@ def subsample(plan: Plan, *, calls: int | str | None = None, seed: int = 0, earl
         Plan from which trials are drawn.
     calls : int or str, optional
         Budget: calls of both trial types (4000), a percentage of the 2·K·(K−1)·J dense calls of K agents and J items ("5%"), or
-        paired trials per agent ("450/agent"). Default: all trials that training may use.
+        paired trials per agent ("450/agent"). Default: all trials that training may use, but see Notes.
     seed : int, default 0
         Seed of the draw.
     earlier : Plan, optional
-        A part that was drawn before `plan` was extended. Its trials are drawn first, so that their answers are used.
+        A part that was drawn before `plan` was extended. Its trials are drawn first, so that their answers are used. `calls` must
+        be at least the number of its trials; otherwise, some of them are left out, or more than `calls` trials are drawn.
 
     Returns
     -------

@@ -78,8 +78,8 @@ class PairTotals:
         -------
         PairTotals
             Sums by ordered pair (first agent, second agent). Its property `means` averages both orders, and adds the
-            mean of all answers, so that the means are on the scale of answers. It has `mean`, `std_error` and `n` (total weight),
-            float arrays (n_agents, n_agents).
+            mean of all answers, so that the means are on the scale of answers. It has `mean`, `std_error` (not clustered by item)
+            and `n` (total weight), float arrays (n_agents, n_agents).
 
         Examples
         --------
@@ -324,9 +324,9 @@ def fit_weighted_abilities(chunks: ChunkSource, totals: PairTotals, partners: Pa
     Returns
     -------
     WeightedAbilities
-        `ability` of each agent on the scale of mean answers, the additive `effect` of each agent, and the `covariance` of the
-        abilities over items. They are NaN for an agent without an answered trial with a partner of positive weight.
-        False-positive rates are not subtracted.
+        `ability` of each agent on the scale of mean answers, the additive `effect` of each agent, float arrays (n_agents,), and
+        the `covariance` of the abilities' distances from their mean (CentredCovariance), for items like these. They are NaN for
+        an agent without an answered trial with a partner of positive weight. False-positive rates are not subtracted.
 
     Raises
     ------
@@ -340,9 +340,9 @@ def fit_weighted_abilities(chunks: ChunkSource, totals: PairTotals, partners: Pa
     an answer minus the mean answer to its item plus the mean of all answers. The effects of partners are subtracted.
     Partners therefore affect an agent's ability only through the noise of these effects.
 
-    The ability is θ_i = (K − 2)/(K − 1)·a_i + c, with K agents and c = K/(K − 1) times the mean effect of the agents,
-    weighted by `partners.importance`. With equal weights it is the mean over the partners. The covariance is clustered by
-    item; the influence of an item on the effects is propagated through the equations.
+    The ability is θ_i = (K − 2)/(K − 1)·a_i + c, with K = n_agents, also if some abilities are NaN, and c = K/(K − 1) times the
+    mean effect of the agents, weighted by `partners.importance`. With equal weights it is the mean over the partners. The
+    covariance is clustered by item; the influence of an item on the effects is propagated through the equations.
     """
     K = len(partners.importance)
     pair_weight = totals.weight + totals.weight.T

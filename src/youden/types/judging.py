@@ -165,7 +165,7 @@ class Progress(Protocol):
         cached : int, default 0
             Number of these steps whose answer came from the store.
         reason : str, default ""
-            Reason for the failures, such as "refused"; empty if no step failed, or if the reason is unknown.
+            Reason for all of these failures, for example "refused"; empty if no step failed, or if the reason is unknown.
         """
         ...
 

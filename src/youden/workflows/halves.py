@@ -63,18 +63,19 @@ def run_aa_test(verdicts: Verdicts, *, n_splits: int = 20, seed: int = 0) -> Hal
     verdicts : Verdicts
         Answers of a run whose agents have several responses per item.
     n_splits : int, default 20
-        Number of random splits of the responses of all agents.
+        Number of random splits of the responses of all agents, at least 1. The responses of an agent to an item are split evenly;
+        a single response belongs to a random half.
     seed : int, default 0
         Seed of the splits.
 
     Returns
     -------
     Halves
-        Two rates of false positives over all agents and splits, from 0 to 1. The first (`significant_rate`) is the share of pairs
-        of halves that differ significantly, at the level of 95%. The second (`gated_worse`) is the share of pairs in which a gate
-        (non-inferiority test) calls the second half worse than the first half, its baseline. This gate has the margin 0, and
-        alpha = .025 on either side. Pairs of halves whose difference has no interval are left out. If no pair remains, both
-        rates are 0.
+        Two rates of false positives over all agents and splits, from 0 to 1. The first (`significant_rate`, at most .05 expected)
+        is the share of pairs of halves that differ significantly, at the level of 95%. The second (`gated_worse`, at most .025
+        expected) is the share of pairs in which a gate (non-inferiority test) calls the second half worse than the first half,
+        its baseline. This gate has the margin 0, and alpha = .025 on either side. Pairs of halves whose difference has no
+        interval are left out; `n_pairs` counts the others. If there are none, both rates are 0.
 
     Raises
     ------

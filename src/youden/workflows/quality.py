@@ -106,16 +106,17 @@ def read_answers(
         the run are ignored, with a note, but each file must label at least one agent of the run.
     label : str, optional
         Column of the label, if the tables have several. If one table has this column, other tables may have "label" as their
-        only column of labels, which is then read. Default for a DataFrame: "label".
+        only column of labels, which is then read. Default: the only column of labels; for a DataFrame "label".
     scale : (float, float), default (0, 1)
-        Lowest and highest possible label. Labels are checked against it, but not rescaled.
+        Lowest and highest possible label. Labels are checked against it, but not rescaled. On the default scale, percentages and
+        words, for example 95% or yes, are read as numbers.
 
     Returns
     -------
     LabelledAnswers
-        One row per labelled response: `agent` (position in the ranking of the run), `item`, and `value`, the mean over all labels
-        of the response in all tables. It is in the unit of the labels; the property `unit` has the means in [0, 1]. Missing
-        labels (NaN) are left out.
+        One row per labelled response: `agent` (position in the ranking of the run), `item` (a number that only distinguishes
+        items; their ids are in `item_ids`), and `value`, the mean over all labels of the response in all tables. It is in the
+        unit of the labels; the property `unit` has the means in [0, 1]. Missing labels (NaN) are left out.
 
     Raises
     ------
@@ -124,11 +125,12 @@ def read_answers(
         judged again since it was fitted.
     ConfigError
         [quality-items] if a table labels agents, not responses; [quality-column] if the label's column is missing or not
-        unique; [quality-scale] if a label is outside the scale, or is a percentage or a word and the scale is not (0, 1);
-        [quality-none] if no response of a ranked agent is labelled; [labels-unknown] if a table labels no agent of the run;
-        [labels-alias] if two names in a table refer to one agent.
+        unique; [quality-scale] if a label is outside the scale, if it is a percentage or a word and the scale is not (0, 1), or
+        if the scale is not ascending; [quality-none] if no response of a ranked agent is labelled; [labels-unknown] if a table
+        labels no agent of the run; [labels-alias] if two names in a table refer to one agent.
     ImportFormatError
-        If a file cannot be read as labels; [labels-id] if an agent or an item of a DataFrame is not an id.
+        If a file cannot be read as labels; [labels-id] if an agent or an item of a DataFrame is not an id, [labels-value] if one
+        of its labels is not a number.
     """
     folder.check_information()
     check_fit(folder)
@@ -418,7 +420,7 @@ def make_quality_rows(agent_ids: Sequence[str], answers: LabelledAnswers, fit: Q
     answers : labelled responses, with the scale of the labels
     fit : estimated qualities of the same agents in [0, 1], in the same order
 
-    Returns one row per agent. For an agent without an estimate, `quality`, `low`, `high` and `rank` are None.
+    Returns one row per agent, with ranks from 1. For an agent without an estimate, `quality`, `low`, `high` and `rank` are None.
     """
     n_agents = len(agent_ids)
     n_labels = np.bincount(answers.agent, minlength=n_agents)
@@ -470,15 +472,16 @@ def estimate_quality(
         Paths of tables of labels, or a data frame with the columns agent, item and a label. Labels of agents that are not in
         the run are ignored, with a note, but each file must label at least one agent of the run.
     label : str, optional
-        Column of the label, if the tables have several. Default for a DataFrame: "label".
+        Column of the label, if the tables have several. Default: the only one; for a DataFrame "label".
     scale : (float, float), default (0, 1)
         Lowest and highest possible label. Labels are checked against it, but not rescaled.
 
     Returns
     -------
     QualityFacts
-        Contents of quality.json, in the units of the labels: `agents`, one row per agent with its quality, interval, rank and
-        `p_best`, the highest quality first; `best`, `regret_bound`, `summary` and others.
+        Contents of quality.json, in the units of the labels: `agents`, one row per agent with its quality, credible interval at
+        `level`, rank and probability of being the best (`p_best`), the highest quality first; `best`, `regret_bound`, `summary`
+        and others.
 
     Raises
     ------
@@ -489,7 +492,7 @@ def estimate_quality(
         [quality-items], [quality-column], [quality-scale], [quality-none], [labels-unknown], [labels-alias] if the
         labels do not fit the run.
     ImportFormatError
-        If a file cannot be read as labels.
+        If a file or a DataFrame cannot be read as labels.
     """
     answers = read_answers(folder, labels, label=label, scale=scale)
     sources = map(str, _to_paths(labels)) if isinstance(labels, str | PathLike | Sequence) else ["DataFrame"]
@@ -603,7 +606,7 @@ def quality_difference(fit: QualityEstimates, a: int, b: int, *, level: float) -
     A quality is a mean label, scaled to [0, 1]. Given the regression on ability, the two agents are treated as independent.
 
     fit : posterior distributions of the qualities, on a grid in [0, 1]
-    a, b : positions of the agents in `fit`
+    a, b : positions of two different agents in `fit`
     level : posterior probability that the interval contains the difference, in (0, 1)
 
     Returns the difference of the estimated qualities and both ends of the equal-tailed interval, all in [−1, 1]. Raises
@@ -641,8 +644,9 @@ def add_quality_comparison(
     labelled : labelled responses, read for this run by `read_answers` of this module; None to return `gate_answers`
         unchanged
 
-    Returns a copy of `gate_answers` whose `quality` is a function of two agent ids and a confidence level. It returns the
-    difference in quality with its interval, in the unit of the labels. No file is written.
+    Returns a copy of `gate_answers` whose `quality` is a function of an agent id, the id of a baseline and a confidence level.
+    It returns the quality of the agent minus that of the baseline, with its interval, in the unit of the labels, and the number
+    of labels of both. It raises StatisticsError [quality-unknown] if one of the qualities is unknown. No file is written.
     """
     if labelled is None:
         return gate_answers

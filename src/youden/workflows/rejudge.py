@@ -78,8 +78,8 @@ def plan_rejudge(
     run : RunFolder
         A judged run.
     judge : str
-        Judge name or path of a judge YAML. If it is the judge of the run, the new folder gets a separate store, because
-        the store of the run would return the first answers.
+        Judge name or path of a judge YAML. If it is the judge of the run, the new folder gets a separate store unless `changes`
+        names one, because the store of the run would return the first answers.
     changes : mapping of str to object
         Config keys of the new run: `calls`, a budget; `out`, its folder; `seed`, `store`, `max_cost`, `max_missing`.
         Default of `out`: the folder RUN-by-JUDGE next to `run`. Default of `calls`: "50/agent" (`DEFAULT_BUDGET`). If the folder
@@ -92,8 +92,9 @@ def plan_rejudge(
     Returns
     -------
     PlannedRejudge
-        The planned run (`again`) and the answers of the first judge (`first`). The plan and the config were written to the folder
-        of the new run, unless it holds answers to an earlier plan. No request has been sent.
+        The planned run (`again`) and all answers of the first judge (`first`), also to trials that are not in the new plan. The
+        plan and the config were written to the folder of the new run, unless it holds answers to an earlier plan. No request has
+        been sent.
 
     Raises
     ------
@@ -102,7 +103,7 @@ def plan_rejudge(
         unfinished; [run-preference] if it asks for preferences; [rejudge-itself] if `out` is the folder of the run;
         [run-mismatch] if `out` holds answers to another plan or of another judge.
     ConfigError
-        If the judge or `changes` do not fit.
+        If the judge or `changes` do not fit; [run-config] if a key in `changes` is unknown.
     PlanError
         [calls-invalid] if `calls` is not a budget; [subsample-calls] if the run has fewer trials; [subsample-few] if agents get
         fewer than 4 paired trials; [self-trials-only] if the run compares agents only with themselves.

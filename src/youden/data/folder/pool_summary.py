@@ -96,7 +96,8 @@ class PoolSummary(ReadOnly):
         -------
         PoolSummary
             Name, digest, `source`, agents, ids of the items, number of cells (agent and item) without a response, and
-            `text_values`: one float array (n_agents,) for each entry of `TEXT_VALUES`.
+            `text_values`: one float array (n_agents,) by name for each entry of `TEXT_VALUES`, for example the mean number of
+            words of a response.
         """
         item_ids = tuple(item.id for item in pool.items)
         text_values = {name: compute_value(pool) for name, compute_value in TEXT_VALUES.items()}

@@ -63,7 +63,7 @@ class Roles:
     agent_columns : tuple of str
         Columns that each hold the responses of one agent; empty unless the table is wide.
     has_generated_ids : bool
-        Whether the ids of items are generated from their prompts.
+        Whether the ids of items are generated: from their prompts or, without prompts, one per row.
     unused : tuple of str
         All other columns.
     """
@@ -90,8 +90,9 @@ def find_roles(
 ) -> Roles:
     """Find the role of each column of a table.
 
-    The roles are agent, item, text (the response), prompt, group, empty (a mark for empty responses) and repeat. Only a
-    column of texts and a column that identifies the items, an item or a prompt, are necessary.
+    The roles are agent, item, text (the response), prompt, group, empty (a mark for empty responses) and repeat. Only columns of
+    texts are necessary. If rows name several agents, these must share values of an item or prompt column, unless the user named
+    the column of items. In other tables without such a column, each row is an item.
 
     rows : values by column of each row of one table, or of several tables with the same columns; no value is nested
     location_columns : columns that hold the folder and the file of a row, in this order, if there are several files
@@ -102,8 +103,9 @@ def find_roles(
     the `agents`, and those without a role (`unused`). In a wide table, which has a column of responses per agent, the columns
     of the agents are `agent_columns`.
 
-    Raises: UnclearColumnsError if a necessary role has no column, if several columns may have the role, or if the table seems to
-        have no header. Its `options` propose columns by role, if any are known.
+    Raises: UnclearColumnsError if no column holds responses, if several agents share no item, if several columns may have a role,
+        or if the table seems to have no header. Also if a row compares two models, or seems to hold all responses of an agent.
+        Its `options` propose columns by role, if any are known.
     """
     return _RoleSearch(rows, location_columns, given or {}).find_roles()
 
@@ -157,16 +159,16 @@ class _RoleSearch(WideTableSearch):
     def find_roles_of_long_table(self, agents: tuple[str, ...], *, are_agents_certain: bool) -> Roles:
         """Find the roles of the columns of a table in which one column has the responses of all agents.
 
-        agents : columns that together name an agent
+        agents : columns that together name an agent; empty if all rows belong to one agent
         are_agents_certain : whether these columns certainly name the agents, because agents share items; otherwise they are a
             guess
 
-        Returns the columns by role, and the columns without a role.
+        Returns the columns by role, and the columns without a role. The column of responses is the one that the user named, or
+        else the first whose name suggests responses, or else the column of prose with the longest texts.
 
-        The first column whose name suggests responses is chosen for them, or else the column of prose with the longest texts.
-
-        Raises: UnclearColumnsError in three cases. (1) It is unclear which column holds the responses. (2) Several agents are a
-            guess, and the user did not name the column of items. (3) The table seems to have no header.
+        Raises: UnclearColumnsError in four cases. (1) It is unclear which column holds the responses. (2) Several agents are a
+            guess, and the user did not name the column of items. (3) The table seems to have no header. (4) With one agent,
+            several columns whose names suggest no role could identify the items.
         """
         prose_columns = [name for name in self.unnamed_columns if self.table[name].is_prose and name not in agents]
         prose_columns.sort(key=lambda name: self.table[name].mean_length)
@@ -208,9 +210,9 @@ class _RoleSearch(WideTableSearch):
     ) -> bool:
         """Return whether a column of prose may hold the responses of all agents although its name does not suggest it.
 
-        The table must have several files, or it must be certain which columns name the agents. One exception applies. If only
-        files or folders name the agents, several columns of prose may each belong to a different agent. The result is then
-        False if `unshared_prose` has more than one column.
+        The table must have several files, or it must be certain which columns name the agents. The result is also False if only
+        files or folders name the agents (`agents` has no other columns) and `unshared_prose` has more than one column, because
+        each of these columns may belong to a different agent.
 
         agents : columns that together name an agent
         unshared_prose : columns of prose in which no two agents have the same text
@@ -388,9 +390,9 @@ class _RoleSearch(WideTableSearch):
     ) -> tuple[str, ...] | None:
         """Return the columns whose values, taken as names of agents, share the most items; None if no items are shared.
 
-        Two agents share an item if both responded to it. The result is a single column or a pair of columns. Pairs are formed
-        from the first four columns only. If several choices are equally good, the first one is returned, and single columns
-        come first. For each choice, the best of `item_columns` counts that is not one of the columns of agents.
+        The number that is compared is `count_shared_cells` for the best of `item_columns` that is not a column of agents. The
+        result is a single column or a pair of columns. Pairs are formed from the first four columns only. If several choices
+        are equally good, the first one is returned, and single columns come first.
 
         agent_columns : columns that may name agents; only the first 50 are examined
         item_columns : columns of ids or prompts; only the first 50 are examined
@@ -413,8 +415,8 @@ class _RoleSearch(WideTableSearch):
     def count_shared_cells(self, agents: Sequence[str], item: str) -> int:
         """Count the responses that can be compared: those of agents to items to which another agent responded, too.
 
-        Each pair of an agent and an item counts once. Returns 0 if the items, or both the agents and the items, seem to be
-        categories, for example channels and priorities.
+        Each pair of an agent and an item counts once; rows without an agent or an item do not count. Returns 0 if the items, or
+        both the agents and the items, seem to be categories, for example channels and priorities.
 
         agents : columns that together name an agent
         item : column that may identify the items
@@ -423,9 +425,10 @@ class _RoleSearch(WideTableSearch):
         return 0 if are_categories else self.table.count_shared_cells(agents, item)
 
     def may_be_categories(self, agents: Sequence[str], item: str) -> bool:
-        """Return whether two columns may hold categories, such as channels and priorities, instead of agents and items.
+        """Return whether columns may hold categories, for example channels and priorities, instead of agents and items.
 
-        The result is False if the user or a name states that the columns hold agents or items.
+        Only names are compared, not values. The result is True if the name of `item` suggests no role, subjects, or authors of
+        questions. It is False if the user named `item` as the items, or if the agents are known (`are_agents_known`).
 
         agents : columns that together may name an agent
         item : column that may identify the items
@@ -462,9 +465,9 @@ class _RoleSearch(WideTableSearch):
     def check_single_text_column(self, roles: Roles, unshared_prose: Sequence[str]) -> None:
         """Raise UnclearColumnsError if a different column could hold the responses as well as the chosen column.
 
-        The error proposes the chosen column if it is known which columns name the agents. Otherwise, it proposes one column
-        per agent, without naming the columns. Nothing is checked if the user named the column of responses, or if the table
-        has several files.
+        If it is known which columns name the agents (from the user, a folder, a file, or the names of columns), the error
+        proposes the chosen column as responses. Otherwise, it proposes one column per agent, without naming the columns. Nothing
+        is checked if the user named the column of responses, or if the table has several files.
 
         roles : all roles; the chosen column has the role "text"
         unshared_prose : columns of prose without a role in which no two agents have the same text
@@ -484,15 +487,16 @@ class _RoleSearch(WideTableSearch):
     def find_rival_text_column(self, roles: Roles, unshared_prose: Sequence[str]) -> str | None:
         """Return the first column that could hold the responses instead of the chosen column; None if there is none.
 
-        The columns `unshared_prose` are candidates. Other columns of prose are candidates if their names suggest responses
-        and the name of the chosen column is unusual. A candidate must meet these conditions:
+        The columns `unshared_prose` are the first candidates. If the name of the chosen column is unusual, further candidates are
+        the other columns of prose whose names suggest responses, unless they equal the chosen column in all rows. A candidate
+        must meet these conditions:
 
-        - It has no role, and its texts are not all equal to those of the chosen column.
-        - It does not come from a nested value, and is not named like a part of a response, such as its reasoning.
-        - Its texts seldom recur, and no two agents have the same text. Agents have equal questions, but different responses.
+        - It has no role.
+        - It does not come from a nested value, and is not named like a part of a response, for example its reasoning.
+        - There are fewer than two rows per different text, and no two agents have the same text.
 
         roles : all roles; the chosen column has the role "text"
-        unshared_prose : columns of prose without a role in which no two agents have the same text
+        unshared_prose : columns of prose whose names suggest no role, and in which no two agents have the same text
         """
         chosen = roles.columns["text"]
         candidates = list(unshared_prose)
@@ -514,9 +518,10 @@ class _RoleSearch(WideTableSearch):
 
         A column with the role "empty" marks responses that are empty on purpose. A column with the role "repeat" numbers
         several responses of an agent to an item. If several columns fit a role, the first candidate gets it. Columns without
-        a role become `unused`. If no column has the role "item", the ids of items are generated (`has_generated_ids`).
+        a role become `unused`. If no column has the role "item", the ids of items are generated (`has_generated_ids`): from the
+        prompts or, without prompts, one per row. No error is raised.
 
-        agents : columns that together name an agent; empty if the table has a column per agent
+        agents : columns that together name an agent; empty if the table has a column per agent, or a single agent
         text : column of responses; None if the table has a column per agent
         agent_columns : columns that each hold the responses of one agent; empty if a single column holds all responses
         """
@@ -554,8 +559,8 @@ class _RoleSearch(WideTableSearch):
     def find_item_and_prompt_columns(self, agents: tuple[str, ...], used: set[str | None]) -> dict[str, str]:
         """Find the columns of the roles "item" (ids of the items) and "prompt". Without ids, prompts identify the items.
 
-        A column whose name suggests no role may still hold ids. Its values must not be prose, and another column must have
-        the prompts; otherwise, it has the role "prompt".
+        Columns that the user named come first. A column whose name suggests no role may still hold ids. Its values must not be
+        prose, and another column must have the prompts; otherwise, it has the role "prompt".
 
         agents : columns that together name an agent; empty if each agent has its own column
         used : columns that have another role
@@ -602,12 +607,11 @@ class _RoleSearch(WideTableSearch):
     def find_column_of_shared_items(self, agents: tuple[str, ...], candidates: Sequence[str]) -> str | None:
         """Return the column by which agents share the most items; None if they share no items by any column.
 
-        Two agents share an item if both have a row with the same value. The number that is compared is that of pairs of an agent
-        and a value that another agent has, too; it is 0 for a column that seems to hold categories. A column that only numbers
-        repeats, such as "epoch", is left out: most agents have a row for each of its numbers and each item. If several columns
-        are equally good, the first one is returned, unless its ids restart (`prefer_prompts_to_restarting_ids`).
+        The number that is compared is `count_shared_cells`. A column that only numbers repeats, for example "epoch", is left out:
+        most agents have a row for each of its numbers and each item. If several columns are equally good, the first one is
+        returned. If its ids restart for each agent, a column of prompts among them is returned instead.
 
-        agents : columns that together name an agent
+        agents : columns that together name an agent, at least one
         candidates : columns of ids or prompts, at least one
         """
         n_shared = {name: self.count_shared_cells(agents, name) for name in candidates}
@@ -642,7 +646,7 @@ class _RoleSearch(WideTableSearch):
     def find_prompt_column(self, item: str, used: set[str | None]) -> str | None:
         """Return the column of prompts; None if there is none.
 
-        The first of these columns is returned:
+        The first of these columns is returned; in each case, the first candidate:
 
         1. a column with a suitable name and one prompt per item;
         2. a column with a suitable name and several prompts for some items;
@@ -652,7 +656,7 @@ class _RoleSearch(WideTableSearch):
         A suitable name suggests prompts or responses. In cases 1 and 2, the column must hold at least two different texts.
 
         item : column that identifies items
-        used : columns that have another role, such as the column of responses
+        used : columns that are not considered: `item`, and columns with another role
         """
         ids = self.table[item].value_texts
         named_columns = [name for name in self.prompt_columns if name not in used and self.table[name].is_text]

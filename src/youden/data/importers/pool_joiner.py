@@ -163,11 +163,12 @@ class PoolBuilder:
         agent, item : str or int
             Ids of the agent and the item. A float without a fractional part is read as a whole number.
         text : str, list or None
-            The response, or several responses.
+            The response, or a list of several. A list of messages, or of the parts of one message, is read by
+            `extract_responses`.
         location : str
             File and line, for messages.
         prompt : str, optional
-            Prompt of the item; ignored if an earlier response to the item has one. A different prompt is reported by `build`.
+            Prompt of the item; ignored if an earlier response to the item has one. `build` reports a different prompt.
         group : str, optional
             Group of the agent; ignored if an earlier response of the agent has one, or if it is not a valid name.
         repeat : str or int, optional
@@ -481,7 +482,7 @@ class PromptItemIds:
 
         agent : id of the agent
         prompt : prompt of the item
-        text : the response; a response without a text (None) is different from all others
+        text : the response, of a hashable type; equal texts belong to one item, and None is different from all others
         repeat : number or label of the repeat; responses with different labels may belong to one item
 
         Returns an id from `make_id`, the function of the object that gets the number and the prompt of an item; by default, ids

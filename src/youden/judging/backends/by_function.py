@@ -40,7 +40,9 @@ def judge_by_function(function: SameSource, plan: Plan, progress: Progress | Non
     Raises
     ------
     JudgeError
-        [judge-function] if the function raises an exception or returns anything else.
+        [judge-function] if the function raises an exception or returns anything else, for example NaN or a coroutine.
+    PlanError
+        [plan-no-pool] if the plan has no pool; [plan-other-pool] if the pool of its run has changed.
     """
     texts = plan.pool.all_texts
     first_rows, second_rows = plan.text_rows

@@ -383,7 +383,7 @@ def compute_text_weights(
     2. The overlap of a text is the sum of the weights of its common words. The overlap of an agent is the mean over its texts on
        the item.
     3. The limit of an item is `MAX_QUARTILES` (2) times the upper quartile of those overlaps of agents that are above 0.
-    4. The weight of a text is min(1, limit / overlap) to the power of `LENGTH_POWER` (2).
+    4. The weight of a text is min(1, limit / overlap of the text) to the power of `LENGTH_POWER` (2); 1 if its overlap is 0.
 
     Steps 2 to 4 are done separately for each model, a column of `word_weights`.
 

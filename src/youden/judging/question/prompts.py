@@ -75,7 +75,7 @@ class Prompt:
             The texts, in the order in which the judge sees them. Each is put between tags that neither text contains.
             Lone surrogates, which cannot be encoded, are replaced.
         task : str, default ""
-            Prompt of the item; without effect if the template does not contain {{task}}.
+            Prompt of the item; without effect if the template does not contain {{task}}. An empty one leaves empty tags.
         hint : str, default ""
             Text that is appended to the user message without a separator.
 
@@ -99,7 +99,7 @@ class Prompt:
         return self.fill_template(values, hint=hint)
 
     def fill_template(self, values: Mapping[str, str], *, hint: str = "") -> tuple[Message, ...]:
-        """Build the messages to the judge by inserting texts for the placeholders of the template.
+        """Build the messages to the judge by filling the placeholders of the template.
 
         A placeholder within an inserted text is not replaced, because the text comes from an agent and not from the template.
 
@@ -114,7 +114,7 @@ class Prompt:
         Returns
         -------
         tuple of Message
-            The system message, if the prompt has one, and the user message.
+            The system message, if the prompt has one, unchanged; and the user message, which is the filled template and `hint`.
 
         Raises
         ------
@@ -225,8 +225,8 @@ def parse_prompt(text: str, *, name: str, location: str) -> Prompt:
     text : str
         Content of the file: front matter between lines of ---, and the template. The front matter is YAML with the keys
         `labels` (grade in [0, 1] by answer), `yes_threshold` (the smallest grade that means yes), `parser: label/1`, and
-        optionally `question` and `system`. The template contains {{first}} and {{second}}, the two responses, once each,
-        and optionally {{task}}, at most once, and {{fence}}.
+        optionally `question` ("information", the default, or "preference") and `system` (the system message). The template
+        contains {{first}} and {{second}}, the two responses, once each, and optionally {{task}}, at most once, and {{fence}}.
     name : str
         Name of the prompt.
     location : str
@@ -240,9 +240,10 @@ def parse_prompt(text: str, *, name: str, location: str) -> Prompt:
     Raises
     ------
     ConfigError
-        [prompt-front-matter] if the front matter is missing or invalid; [prompt-labels] if a grade is outside [0, 1], if a
-        label is empty or two differ only in case and white space, or if all labels mean yes or all mean no;
-        [prompt-placeholder] if {{first}} or {{second}} does not occur exactly once, or if there is an unknown placeholder.
+        [prompt-front-matter] if the front matter is missing or invalid, or has an unknown key; [prompt-labels] if a grade is
+        outside [0, 1], if a label is empty or two differ only in case and white space, or if all labels mean yes or all mean no;
+        [prompt-placeholder] if {{first}} or {{second}} does not occur exactly once, if {{task}} occurs twice, or if there is an
+        unknown placeholder.
     """
     try:
         parts = split_front_matter(text)

@@ -524,9 +524,9 @@ async def run_loops(loops: Sequence[RequestLoop], stop_reason: StopReason, *, gr
     YoudenError
         The error in `stop_reason`, after the calls in flight have ended.
     asyncio.CancelledError
-        If this coroutine was cancelled, after the calls in flight have ended.
+        If this coroutine was cancelled, after the calls in flight have ended or, when `grace` is over, were cancelled.
     Exception
-        An error other than CallError that a backend raises.
+        An error other than CallError that a backend raises. The other loops are then cancelled.
     """
     stop = partial(_stop_after_signal, loops, stop_reason, grace)
     try:

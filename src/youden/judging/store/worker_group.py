@@ -476,15 +476,17 @@ def add_unconfirmed_amount(store: Store, run: str, account: str, paid: RunPaymen
     store : Store
         Store of the run, which is only read.
     run, account : str
-        Name of the run, and its cost account.
+        Name of the run, and its cost account, as the processes of the run named it.
     paid : RunPayments
         USD that the account contains: for answers, and for calls that may have been paid (`usd_unconfirmed`).
 
     Returns
     -------
     RunPayments
-        `paid` with this amount added to `usd_unconfirmed`. `paid` itself if there is no such amount, or if a process of the run
-        is alive, because its calls may still be answered.
+        `paid` with this amount added to `usd_unconfirmed`: the part of the cap that the killed processes were granted, minus
+        `paid` and the largest possible cost of the store's batches in progress. `paid` itself if there is no such amount, if
+        `account` is not the account of these processes, or if a process of the run is alive, because its calls may still be
+        answered.
     """
     if not hasattr(store.backend, "read_members"):  # a plugin for an earlier version of the contract
         return paid
@@ -589,7 +591,9 @@ def coordinate_run(
     Raises
     ------
     JudgeError
-        [run-busy] if another process is the coordinator.
+        [run-busy] if another process is the coordinator; the errors of the store.
+    ConfigError
+        If the store cannot be opened.
     """
     with (
         open_store(store) as opened,
@@ -600,7 +604,9 @@ def coordinate_run(
 
 @contextmanager
 def join_as_worker(store: str | Path, *, run: str, account: str | None = None) -> Iterator[WorkerGroup]:
-    """Join a run as a worker for the duration of the block; the coordinator may start later.
+    """Join a run as a worker for the duration of the block.
+
+    The worker may join, and send requests, before the coordinator starts.
 
     Parameters
     ----------
@@ -615,7 +621,12 @@ def join_as_worker(store: str | Path, *, run: str, account: str | None = None) -
     Yields
     ------
     WorkerGroup
-        Membership of this process.
+        Membership of this process among the processes that send requests for the run. It ends with the block.
+
+    Raises
+    ------
+    ConfigError, JudgeError
+        If the store cannot be opened or written.
     """
     with (
         open_store(store) as opened,

@@ -84,7 +84,8 @@ def generate(
     Returns
     -------
     GenerationResult
-        The pool, which is not written to a file, and what was requested.
+        The `pool`, in which missing responses stay missing and which is not written to a file; `n_asked`, the number of calls
+        that a model answered, without answers from the store; `n_failed`; `usd`, the cost of all calls; and `notes`.
 
     Raises
     ------
@@ -93,6 +94,8 @@ def generate(
     BudgetError, JudgeError, TooManyMissingError
         If the cap is exceeded, a model cannot be used, or too many responses are missing. Answers are stored:
         call again to resume.
+    IncompleteRunError
+        [stopped]: if a signal stopped the generation. Also if a server cannot be reached for longer than the outage limit.
     ReplayMissError
         [replay-miss]: if an answer is missing in a replay.
     """

@@ -41,15 +41,15 @@ class Dense(TrialDesign):
     def draw(self, eligible: Bools, rng: np.random.Generator) -> DesignResult:
         """Draw all pairs of agents on each item, sorted by item.
 
-        With `pairs` "ordered", each pair is compared in both orders, sorted by first and then by second agent. With "unordered",
-        each pair is compared once, with a random agent first.
+        With the attribute `pairs` "ordered", each pair is compared in both orders, sorted by first and then by second agent. With
+        "unordered", each pair is compared once, with a random agent first.
 
         Parameters
         ----------
         eligible : bool array (n_agents, n_items)
             Cells (agent, item) that may be compared.
         rng : numpy.random.Generator
-            Source of all random numbers.
+            Source of all random numbers; used only if `pairs` is "unordered".
 
         Returns
         -------
@@ -59,7 +59,7 @@ class Dense(TrialDesign):
         Raises
         ------
         PlanError
-            [budget-dense]: if the number of pairs exceeds the budget, `n_paired`.
+            [budget-dense]: if the number of comparisons exceeds the budget, the attribute `n_paired` (None for no limit).
         """
         n_pairs = count_comparisons(eligible, eligible, n_partners=None, pairs=self.pairs)
         if self.n_paired is not None and n_pairs > self.n_paired:

@@ -238,7 +238,7 @@ class TrialRows:
             Column by which the trials are sorted: ids alphabetically, "kind" by the order of `KINDS`, the most surprising kind
             first. Missing values come last, and ties stay in the order of the run, in both directions.
         descending : bool, default False
-            Whether to sort from the largest value to the smallest.
+            Whether to sort from the largest value to the smallest; for "kind", from the least surprising to the most.
 
         Returns
         -------
@@ -376,13 +376,18 @@ class TrialBook(TrialRows):
         descending : bool
             Whether to sort from the largest value to the smallest.
         start, stop : int
-            Limits of the page in the sorted list, from 0: it contains the trials at the positions `start` to `stop` − 1.
+            Limits of the page in the sorted list, at least 0: it contains the trials at the positions `start` to `stop` − 1.
 
         Returns
         -------
         Page
             `total`, the number of all matching trials, and `lines`, the trials of the page without their texts; none if `start`
             is beyond the last one.
+
+        Raises
+        ------
+        KeyError
+            If there is no column `by`.
         """
         rows = self.find(condition, by=by, descending=descending)
         return Page(len(rows), tuple(self.lines(rows[start:stop])))

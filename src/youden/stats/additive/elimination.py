@@ -145,7 +145,7 @@ class Equations:
         return dense_product
 
     def gradient(self, effects: Effects, row_total: Floats, column_total: Floats) -> Effects:
-        """Compute the gradient, divided by 2, of the ridge-penalized sum of squared residuals.
+        """Compute the gradient, divided by 2, of the ridge-penalized weighted sum of squared residuals.
 
         A residual is score − (row effect − column effect), with −score in place of the score if rows are items. The effects of
         the observed items must sum to 0. The part of the gradient that would change this sum is removed.

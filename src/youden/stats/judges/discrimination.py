@@ -40,7 +40,9 @@ class ItemTotals:
         self._items_per_trial = 1
 
     def add(self, answer: Floats, *items: Ids, weight: Floats | None = None) -> None:
-        """Add a chunk of answered trials to all sums (the attributes of the class), in place.
+        """Add a chunk of answered trials to the sums in all attributes, in place.
+
+        A trial counts once in the sums over trials, and for each of its items in the sums by item.
 
         Parameters
         ----------
@@ -55,7 +57,7 @@ class ItemTotals:
         Raises
         ------
         ValueError
-            If a position is negative, or not below the number of items.
+            If a position is negative, or not below the number of items. Some sums may have been changed then.
         """
         weight = np.ones(len(answer)) if weight is None else weight
         n_items = len(self.item_weight)
