@@ -195,8 +195,8 @@ class ScoreColumns:
 
         - Ranks, averages, prices and other numbers that are not scores are left out.
         - In a table with one column per model or item, the mean or the sum of the other columns is left out, too.
-        - In a table with one row per model and item, a usual name such as "score" decides. If exactly one column has such a
-          name and no missing value, only this column is listed.
+        - In a table with one row per model and item, if exactly one column has a usual name (for example "score") and no missing
+          value, all other columns are left out.
 
         model_columns, item_columns : columns that name the model, or the item, of each row; a long table has both
 
@@ -213,10 +213,10 @@ class ScoreColumns:
         return candidates
 
     def list_columns_of_numbers(self, model_columns: Sequence[str], item_columns: Sequence[str]) -> list[str]:
-        """List the columns of numbers that may be scores, judged by their names and values.
+        """List the columns of numbers that may be scores, judged by their names and values, in the order of the table.
 
         If the rows are items, columns that describe items are left out, unless fewer than two columns would remain: a table has
-        the scores of at least two models. In such a table, a column with a name such as "date" or "id" is listed if its values
+        the scores of at least two models. In such a table, a column with a name like "date" or "id" is listed if its values
         resemble the other scores (`resembles_scores`).
 
         model_columns, item_columns : columns that name the model, or the item, of each row, which are not listed; the rows are
@@ -241,8 +241,8 @@ class ScoreColumns:
     def check_wide_scores(self, score_columns: Sequence[str], *, has_models: bool) -> None:
         """Check that a table has at least two columns of scores, each named after a model or an item.
 
-        - A general name, such as "score", suggests that the table has one row per model and item, but no recognized column
-          for one of them.
+        - A general name, for example "score", suggests that the table has one row per model and item, but no recognized
+          column for one of them.
         - If the rows are models, a single column of scores suggests the same.
         - If the rows are items, a single column contains the scores of a single model, which is too few.
 
@@ -264,7 +264,7 @@ class ScoreColumns:
         """Make the error [scores-columns] for a table in which it is unclear which columns contain scores.
 
         score_columns : columns that may contain scores, which the message lists; if empty, the message lists all columns
-        option : value of the option --column that resolves the error, such as "score=NAME", for the message
+        option : value of the option --column that resolves the error, for example "score=NAME", for the message
 
         Returns the error, to be raised by the caller.
         """
@@ -295,15 +295,16 @@ class ScoreColumns:
         return counts_rows and self.n_rows >= min_rows
 
     def resembles_scores(self, name: str, score_columns: Sequence[str]) -> bool:
-        """Return whether a column with a name such as "date" or "id" has the scores of a model of this name.
+        """Return whether a column with a name like "date" or "id" has the scores of a model of this name.
 
         Its values are compared with the other scores:
 
         - Numbers with decimals resemble scores if their median is in the range of the scores.
         - Whole numbers resemble scores if all scores are whole numbers with the same lowest and highest value. They do not if
-          the column is named like the number of a repeat, such as "trial".
+          the column is named like the number of a repeat, for example "trial".
 
-        name : column to be tested. The result is False if its name does not suggest a whole number, as "date" and "id" do.
+        name : column to be tested, with at least one number. The result is False if its name does not suggest a whole number, as
+            "date" and "id" do.
         score_columns : other columns, which have scores. If empty, the result is False.
         """
         if not WHOLE_NUMBER.fullmatch(normalize_name(name)) or not score_columns:
@@ -327,10 +328,11 @@ class ScoreColumns:
     def check_single_metric(self, score_columns: Sequence[str], name_columns: Sequence[str]) -> None:
         """Check that all scores of a table have the same metric, so that their mean is meaningful.
 
-        A column with a name such as "metric" states the metric of each row. It must have a single value, unless it is a part
-        of the names of models or items. The option `--column item=task+metric` makes it such a part.
+        A column named "metric", "metric_name", "measure" or "filter" states the metric of each row. It must have a single value
+        (a blank counts as a value), unless it is a part of the names of models or items. The option `--column item=task+metric`
+        makes it such a part.
 
-        score_columns : columns of scores
+        score_columns : columns of scores, which state no metric whatever their names are
         name_columns : columns that together name models and items; the column of models is the first
 
         Raises: ImportFormatError [scores-columns] if a column of metrics that is not in `name_columns` has several values.
@@ -349,8 +351,8 @@ class ScoreColumns:
         model_columns, item_columns : columns that name the model, or the item, of each row; empty if there are none
 
         Raises: ImportFormatError [import-empty] if the table has no rows; [scores-columns] if both lists are empty, or if
-            `model_columns` is empty and a column of numbers seems to name the models. The second is not an error if the user
-            set the columns of scores.
+            `model_columns` is empty and a column "model" has numbers that distinguish several rows of an item. The second is
+            not an error if the user set the columns of scores.
         """
         if self.n_rows == 0:
             problem = "the table is empty: got 0 rows. Pass a table with a header and at least one row."

@@ -108,15 +108,15 @@ def describe_alternative_ranking(name: AlternativeRanking, facts: AlternativeRan
     name : {"robust", "family", "trusted"}
         Name of the alternative ranking.
     facts : AlternativeRankingFacts
-        Facts about it. The ranking must have been made: `facts.message` is empty.
+        Facts about it. The ranking must have been made (`facts.message` is empty), which is not checked.
     is_main : bool
-        Whether it is the main ranking of the run.
+        Whether it is the main ranking of the run; the sentence then states this.
 
     Returns
     -------
     str
-        A sentence with the number of agents whose rank changes. It states the plain and the new rank of the five agents with the
-        largest changes, and counts the other agents. If no rank changes, the sentence states that.
+        For example, "In the robust ranking, 2 agents have another rank: a 1 → 3, b 2 → 1." Plain and new ranks are listed for at
+        most five agents, those with the largest changes; the others are counted. If no rank changes, the sentence states that.
     """
     beginning = f"In the {TITLES[name]} ranking"
     if is_main:
@@ -276,9 +276,9 @@ def find_flagged_groups(
     -------
     FlaggedGroups
         `flagged`, bool array (n_agents, n_agents): whether two agents are in one flagged group. `cluster`, int32 array
-        (n_agents,): number of the cluster of each agent; flagged pairs connect the agents of a cluster, and any other agent is
-        alone in its cluster. `undecided`: groups of agents, by position, that agree as much, but have too few answers to be
-        flagged.
+        (n_agents,): position of the first agent in the cluster of each agent; flagged pairs connect the agents of a cluster, and
+        any other agent is alone in its cluster. `undecided`: groups of agents, by position, that agree as much, but have too few
+        answers to be flagged.
     """
     is_clone_pair = np.zeros((len(agent_ids), len(agent_ids)), dtype=np.bool_)
     position_by_agent = {agent: position for position, agent in enumerate(agent_ids)}
@@ -409,8 +409,9 @@ class PairedAnswers(NamedTuple):
         -------
         PairedAnswers
             The answers in chunks, and their sums by pair of agents. The chunks contain no follow-up trials and no held-out
-            responses. If the plan has one independent trial per paired trial, the false-positive rate of its pair is subtracted
-            from each answer. The sums with follow-up trials are None if the run has none.
+            responses. Answers are from 0 to 1. If the plan has one independent trial per paired trial, the false-positive rate of
+            the pair is subtracted from each answer, which is then from −1 to 1. The sums with follow-up trials are None if the
+            run has none.
         """
         n_agents = trials.plan.n_agents
         # each call of this function reads the trials again, and converts the rates of pairs to answers
@@ -507,21 +508,22 @@ def _weight_groups_as_one_partner(group: Ids) -> PartnerWeights:
 def reweight_abilities(answers: PairedAnswers, abilities: Abilities, partners: PartnerWeights) -> Abilities:
     """Estimate abilities as if comparisons with some agents had more weight.
 
-    The additive model is fitted to all answers twice: once with weights, and once with equal weights. The fits give the
-    abilities t_i(weighted) and t_i(equal) of agent i.
+    A model with one additive effect per agent is fitted to all answers twice: once with weights, and once with equal weights.
+    The fits give the abilities t_i(weighted) and t_i(equal) of agent i.
 
     - The new ability is θ_i + t_i(weighted) − t_i(equal).
-    - Its standard error is se(t_i(weighted)) · se(θ_i) / se(t_i(equal)). The ratio se(θ_i) / se(t_i(equal)) is below 1 if the
-      estimator of θ_i is more precise than the fits.
+    - Its standard error is se(t_i(weighted)) · se(θ_i) / se(t_i(equal)).
     - The correlations between abilities are those of the weighted fit.
 
     answers : answers of the run, from which `abilities` were estimated
     abilities : abilities θ_i without weights, by any estimator
-    partners : weight of each compared agent (partner) in the score of each agent
+    partners : weight, at least 0, of each compared agent (partner, column) in the score of each agent (row)
 
-    Returns `abilities` itself if all weights are equal. Otherwise, the result has no `item_influence` and no `search`. Raises
-    StatisticsError [partners-none] or [cluster-agents] if the weighted answers do not determine abilities or their standard
-    errors.
+    Returns the new abilities, NaN for an agent without answers about partners of positive weight; `item_influence` and `search`
+    are None. If all weights are equal, `abilities` itself is returned.
+
+    Raises StatisticsError [partners-none] if fewer than 3 agents have answers about partners of positive weight, and
+    [cluster-agents] if fewer than 2 agents have trials on 2 items.
     """
     equal_partners = uniform_weights(len(abilities.ability))
     if np.array_equal(partners.weight, equal_partners.weight):
@@ -552,11 +554,13 @@ def with_alternative_columns(
 ) -> pd.DataFrame:
     """Return a copy of a ranking table with the results of alternative rankings in further columns.
 
-    Each ranking adds the columns in `ALTERNATIVE_COLUMNS`, with its own name in front: for example
-    `robust_ability`, `robust_low` and `robust_rank_high`. The abilities are NaN for agents that the ranking does not include; all
-    columns are NaN if it could not be made.
+    Each ranking adds the columns in `ALTERNATIVE_COLUMNS` (ability, standard error, and the bounds of the interval and of both
+    rank intervals), with its own name in front: for example `robust_ability`. Abilities, their bounds and standard errors are NaN
+    for agents that the ranking does not include. All columns are NaN for agents that are not in `agent_ids`, and if the ranking
+    could not be made.
 
     table : table with a column `agent`, whose rows stay in their order
+    rankings : alternative rankings with their names, abilities and differences
     agent_ids : ids of the agents, in the order of the abilities in `rankings`
     """
     for ranking in rankings:

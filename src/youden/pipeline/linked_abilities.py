@@ -47,7 +47,7 @@ def select_first_plan(trials: TrialsByItem) -> TrialsByItem:
 
 
 def shift_to_mean_on_first_items(abilities: Abilities, trials: TrialsByItem, n_items: int) -> Abilities:
-    """Shift all abilities by a constant, so that their mean is the mean answer on the items of the first plan.
+    """Shift all abilities by a constant, so that their mean is the mean of all answers on the items of the first plan.
 
     The mean ability then does not change when items are added to the run.
 
@@ -55,7 +55,7 @@ def shift_to_mean_on_first_items(abilities: Abilities, trials: TrialsByItem, n_i
     trials : trials of the run, of which those with an answer are used
     n_items : number of items of the first plan; they come before the added items
 
-    Returns the same abilities if no items were added, or if none of the first items has an answer.
+    Returns a copy with unchanged standard errors; `abilities` itself if no items were added, or no first item has an answer.
     """
     if trials.plan.n_items == n_items:
         return abilities
@@ -425,15 +425,16 @@ def fit_scale(trials: TrialsByItem, anchors: Abilities, *, select: ChunkFilter |
     """Compute the effects of the anchors from their abilities, and fit the effects of the items to the anchors' answers.
 
     The anchors are the agents of the first plan. Of the answered trials between two anchors, those are
-    used that the design of this plan has drawn (role "main"). Without such trials, all effects of items are 0.
+    used that the design of this plan has drawn (role "main"). The answer of agents i and k on item j is modeled as
+    centre + effect_i + effect_k + item_effect_j. The effect of an item without such trials is 0.
 
     trials : all trials of the run
     anchors : abilities of the anchors
     select : function that takes a chunk of trials and returns which of them may be used, bool array (n_trials,); all by
         default
 
-    Returns the effects of the anchors (`effect`), float array (n_anchors,), and of the items (`item_effect`), float array
-    (n_items,), with their variances.
+    Returns the mean ability of the anchors (`centre`), the effects of the anchors (`effect`), float array (n_anchors,), and of
+    the items (`item_effect`), float array (n_items,), with their variances.
     """
     return AnchorScale(
         make_anchor_answer_source(trials, select=select),
@@ -456,8 +457,9 @@ def link_agents(
     select : function that takes a chunk of trials and returns which of them may be used, bool array (n_trials,); all by
         default
 
-    Returns the effects of all agents (`effect`) with their variances (`variance`), float arrays (n_agents,), NaN for an agent
-    without an answered linking trial.
+    Returns the effects of all agents (`effect`) with their variances (`variance`), float arrays (n_agents,). An effect is the
+    mean over linking trials of the answer minus `scale.centre` and the effects of anchor and item; NaN without an answered
+    linking trial. A variance includes the errors of the scale; NaN if the answered linking trials are in fewer than 2 blocks.
     """
     return LinkedEffects(
         make_linking_answer_source(trials, select=select),

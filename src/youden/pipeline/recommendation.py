@@ -142,8 +142,8 @@ def recommend(
     Recommendation
         Its `text` (sentences), and one of three values of `form`:
 
-        - "none" if the interval of J is not above 0, if agents cannot be compared, or if abilities do not differ significantly.
-          `agents` is then empty.
+        - "none" if the interval of J is not above 0 (not tested for preferences), if agents cannot be compared, or if abilities
+          do not differ significantly. `agents` is then empty, and `reason` states why.
         - "recommended" if every other agent is ruled out as the best, or if the regret bound is at most `max_regret`. `agents`
           has the ids of the selected agents.
         - "candidates" otherwise. `agents` has the ids of all agents that may be the best.
@@ -290,8 +290,9 @@ def recommend_from_abilities(
     abilities : abilities of the run; if it was a search, they contain its maximum regret
     warnings : findings about the run. Some add a clause to the text, but none changes which agents are recommended.
 
-    Returns the recommendation: `form` ("recommended", "candidates" or "none"), `agents` and `text`. Its attribute `decided_by`
-    states what the abilities measure, "agreement" or "preference". If no agent is recommended, its `reason` states why.
+    Returns the recommendation: `form` ("recommended", "candidates" or "none"), `agents` (ids) and `text`. `decided_by` states
+    what the abilities measure: "agreement", "preference" or, for self-trials, "self_consistency". If no agent is recommended,
+    `reason` states why.
     """
     if abilities.ranking == SELF_RANKING:
         return _recommend_no_agent_for_self_trials(signal, n_agents=len(abilities.ability))

@@ -101,12 +101,13 @@ def iter_length_warnings(
 ) -> Iterator[Finding]:
     """Yield warnings about a judge or a ranking that follows the length of texts.
 
-    The first warning is for a judge if the lengths of the texts explain at least half of the variance of its answers. The second
-    one is for a ranking if Spearman's ρ of ability and mean length is at least .7 or at most −.7, and significant at the level
-    .01. The first check is skipped if `read_answer_lengths` returns None, the second one if the pool has no lengths.
+    The first warning is for a judge if the lengths of the texts explain at least half of the variance of its answers
+    (`length_share`). The second one is for a ranking if Spearman's ρ of ability and mean number of words is at least .7 or at
+    most −.7, and significant at the level .01. The first check is skipped if `read_answer_lengths` returns None or the answers
+    are fewer than 100, the second one if the pool has no lengths or ρ has fewer than 5 agents.
 
     folder : folder of the run
-    pool : agents and items of the run, with the mean length of each agent's responses
+    pool : agents and items of the run, with the mean number of words in each agent's responses
     iter_trials : function that yields the trials of the run with their answers, in chunks of columns
     ability : float array (n_agents,), abilities of the main ranking; NaN for agents without one
     n_trials : number of trials of the run

@@ -132,7 +132,9 @@ def decompose_variance(verdicts: Verdicts, run: str, judges: JudgeSpread | None 
         the run has one.
 
     Returns the components (`components`), the standard errors of an agent's distance from the average (`std_error`) and of a
-    difference of two agents, and the variance between agents without these errors. Variances are in squared units of ability.
+    difference of two agents (`difference_std_error`), and the variance between agents without these errors
+    (`between_agent_variance`). The choices of the judge and of the other agents do not count as errors. Variances are in squared
+    units of ability.
 
     Raises StatisticsError [variance-few] for fewer than 3 agents, or fewer than 5 items with several answered trials.
     """

@@ -64,8 +64,8 @@ def run(
         the columns agent, item and text, or one row per item and one column per agent. A pool in memory is written to the
         folder `pools/` in the run.
     judge : str, path or mapping, default "lexical"
-        Name in configs/judges/, path of a .yaml file, a model such as "gpt-4o-mini", or a mapping with the keys of
-        a judge. The default is a free judge that compares words. A function is an error.
+        Name in configs/judges/, path of a .yaml file, a model (for example "gpt-4o-mini"), or a mapping with the
+        keys of a judge. The default is a free judge that compares words. A function is an error.
     max_cost : float, optional
         Maximum total cost of the run in USD, over all commands that judge it; required for judges that can cost money.
     out : str or path
@@ -100,6 +100,8 @@ def run(
     RunFolderError
         [run-mismatch]: if the folder contains answers to another plan or of another judge; [run-foreign]: if the folder does
         not belong to a run, but contains files that a run would replace.
+    StatisticsError
+        If the families or the trusted panel do not fit the agents, or the answers cannot be fitted.
     BudgetError, TooManyMissingError
         If `max_cost` is reached, or more answers are missing than `max_missing` allows. Answers are stored: repeat the
         call to resume.
@@ -181,6 +183,8 @@ def judge_and_rank(planned: PlannedRun, options: JudgingOptions, *, labels: Path
     BudgetError, TooManyMissingError, JudgeError, ReplayMissError
         If the cost cap is reached, too many answers are missing, requests to the judge fail, for example because of an
         invalid key, or a replay lacks an answer. Answers are stored: repeat the call to resume.
+    RunFolderError
+        [run-store]: if the store lacks answers that the own store of the run holds.
     StatisticsError
         If the answers cannot be fitted.
     """
@@ -308,7 +312,7 @@ class Run(RunView):
         repeats : Pool, str, path or DataFrame, optional
             Pool with further responses of the agents of the run.
         calls : int or str, optional
-            Number of calls of both trial types; for a search, the maximum. Without a pool and `focus`, it may also be a
+            Number of calls to add, of both trial types; for a search, the maximum. Without a pool and `focus`, it may also be a
             percentage of the dense calls ("1%") or trials per agent ("50/agent"). Default with a pool: as many per new
             agent, item or repeat as the run has per agent, item or repeat.
         focus : str or sequence of str, optional
@@ -348,12 +352,14 @@ class Run(RunView):
             the half-width, or the run has it already; [extend-search]: if the search is for all agents, or some agents
             cannot be compared; [extend-part]: if the run has only part of the trials of another run.
         PlanError
-            [calls-invalid]: if `calls` is a text, but not a budget. Also if the calls cannot be planned.
+            [calls-invalid]: if `calls` is a text, but not a budget; [extend-too-few-calls]: if `calls` are too few for a search.
+            Also if the calls cannot be planned.
         PoolError
             If a pool does not fit the run.
         RunFolderError
             [extend-unfinished]: if an earlier extension must be finished first; [extend-imported]: if the run was imported;
-            [run-unjudged], [run-partial]: if the run has no answers or is unfinished.
+            [run-unjudged], [run-partial]: if the run has no answers or is unfinished; [run-mismatch]: if `judge` is another judge
+            than that of the run.
         BudgetError, TooManyMissingError, JudgeError
             If `max_cost` is reached, too many answers are missing, or the judge cannot be used. Answers are stored: repeat the
             call to resume.
@@ -435,7 +441,7 @@ class Run(RunView):
         RunFolderError
             [rejudge-import]: if the run has no trials; [rejudge-itself]: if `out` is the folder of the run itself;
             [run-unjudged], [run-partial]: if the run has no answers or is unfinished; [run-preference]: if it asks for
-            preferences.
+            preferences; [run-mismatch]: if `out` has answers to another plan or of another judge.
         ConfigError
             [max-cost-needed]: if the judge can cost money and `max_cost` is None; other slugs if the judge, the store or the
             cap does not fit.
@@ -509,6 +515,8 @@ class Run(RunView):
             If `max_cost` is reached, or the judge cannot be used. Answers are stored: repeat the call to resume.
         RunFolderError
             [stress-import]: if the run was imported and has no texts; [run-preference]: if it asks for preferences.
+        PoolError, PlanError
+            If the pool of the run cannot be read; [self-trials-only]: if the agents are compared only with themselves.
         """
         from youden.report.pages.writing import write_stress
         from youden.workflows.planned_stress import plan_stress

@@ -29,7 +29,8 @@ def draw_folds(observed: Bools, *, n_folds: int, seed: int) -> Codes:
     """Assign the observed cells (agent, item) at random to folds of almost equal size, for cross-validation.
 
     observed : bool array (n_agents, n_items), whether each cell was observed
-    n_folds : number of folds, from 1 to 128; if it exceeds the number of observed cells, some folds have no cell
+    n_folds : number of folds, from 1 to 128, which is not checked; if it exceeds the number of observed cells, some folds have no
+        cell
     seed : seed of the random assignment; the same seed gives the same folds
 
     Returns an int8 array (n_agents, n_items): the fold from 0 to n_folds − 1, or −1 for an unobserved cell. The numbers of cells

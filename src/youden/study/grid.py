@@ -50,8 +50,8 @@ def open_grid(n_seeds: int, *, n_rows: int, what: str, progress: Progress | None
     Yields
     ------
     callable
-        Takes a function of the seed that returns measures. Returns a float array (n_seeds, n_measures), or the PlanError
-        that the function raised.
+        Takes a function of the seed that returns measures. Returns a float array (n_seeds, n_measures), or the first PlanError
+        that the function raises; the remaining seeds of the row are then skipped, and do not count as progress.
 
     Raises
     ------

@@ -255,8 +255,8 @@ class Pool(ReadOnly):
         agents : sequence of Agent
             New agents. Their ids must differ from those of the pool, which is not checked.
         texts_by_repeat : sequence of object array (n_new_agents, n_items)
-            One array per repeat, in memory: the first responses of the new agents, their second responses, and so on. None for a
-            missing response.
+            Texts in memory, one array per repeat: the first responses of the new agents, their second responses, and so on. None
+            for a missing response; an empty sequence if all are missing.
 
         Returns
         -------
@@ -265,8 +265,10 @@ class Pool(ReadOnly):
 
         Raises
         ------
-        PoolError, ValueError
-            If an array has another shape.
+        PoolError
+            [pool-shape]: if an array does not have one row per new agent.
+        ValueError
+            If an array does not have one column per item of the pool.
         """
         texts = self._append_texts(texts_by_repeat, shape=(len(agents), self.n_items), axis=0)
         return Pool.from_repeats((*self.agents, *agents), self.items, texts, self.name)
@@ -279,8 +281,8 @@ class Pool(ReadOnly):
         items : sequence of Item
             New items. Their ids must differ from those of the pool, which is not checked.
         texts_by_repeat : sequence of object array (n_agents, n_new_items)
-            One array per repeat, in memory: the first responses of all agents to the new items, the second responses, and so on.
-            None for a missing response.
+            Texts in memory, one array per repeat: the first responses of all agents to the new items, the second responses, and
+            so on. None for a missing response; an empty sequence if all are missing.
 
         Returns
         -------
@@ -289,8 +291,10 @@ class Pool(ReadOnly):
 
         Raises
         ------
-        PoolError, ValueError
-            If an array has another shape.
+        PoolError
+            [pool-shape]: if an array does not have one column per new item.
+        ValueError
+            If an array does not have one row per agent of the pool.
         """
         texts = self._append_texts(texts_by_repeat, shape=(self.n_agents, len(items)), axis=1)
         return Pool.from_repeats(self.agents, (*self.items, *items), texts, self.name)

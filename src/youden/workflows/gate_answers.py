@@ -234,12 +234,13 @@ def make_forecaster(
 ) -> Forecaster:
     """Return a function that forecasts the difference of two agents after more calls.
 
-    It estimates the difference, and forecasts its variance. The estimate is the same as in the ranking of the run. It is computed
+    The function estimates the difference, and forecasts its variance. The estimate is the same as in the ranking of the run. The
+    first method that applies is used:
 
-    - by the additive model if `abilities` is None,
-    - from the self-consistency of the agents if each trial compares two responses of one agent,
-    - from the fit of the preferences if the judge states preferences,
-    - from means of trials in all other cases.
+    - the additive model if `abilities` is None,
+    - the self-consistency of the agents if each trial compares two responses of one agent,
+    - the fit of the preferences if the judge states preferences,
+    - means of trials in all other cases.
 
     Parameters
     ----------
@@ -254,8 +255,9 @@ def make_forecaster(
     -------
     callable
         Takes the positions of the new and the old agent, and returns a `DifferenceForecast` of new minus old: the estimated
-        `difference`, several numbers of additional `calls`, and the shares of its variance that remain after each. The variance
-        of the difference is NaN if the answers do not link the two agents.
+        `difference`, several numbers of additional `calls`, and the shares of its variance that remain after each. The calls are
+        added on the two agents, or on all agents if the plan has no blocks; for self-consistency, nothing is forecast. The
+        variance of the difference is NaN if the answers do not link the two agents.
     """
     plan = verdicts.plan
     if abilities is None:
@@ -634,9 +636,9 @@ def compute_trial_influence(answers: ChunkSource, *, n_agents: int, n_items: int
     -------
     tuple of InfluenceTable
         One table, or an empty tuple if the trials do not determine all abilities. The table has the fitted `ability`
-        (n_agents,), and the arrays `influence`, `weight` and `n_trials` (n_agents, n_items). The influence of an item on an
-        ability is the change of the ability by the residuals of the agent's trials on the item. The variance of an ability is
-        the sum of the squared influences.
+        (n_agents,), and the arrays `influence`, `weight` (share of the item in the agent's trials) and `n_trials` (n_agents,
+        n_items). The influence of an item on an ability is the change of the ability by the residuals of the agent's trials on
+        the item. The variance of an ability is the sum of the squared influences.
     """
     fit = fit_additive_trials(answers, n_agents=n_agents, n_items=n_items)
     if fit is None:

@@ -88,7 +88,13 @@ def compute_abilities(
         - "plain": all partners have equal weights.
         - "robust": agents that are connected by flagged pairs or by `clones` form a group. They do not score each other, and
           count as one partner.
-        - "family-balanced": each family is a group. Left out if there are fewer than two families.
+        - "family-balanced": each family is a group. Left out if `families` names fewer than two.
+
+    Raises
+    ------
+    StatisticsError
+        [partners-none]: if fewer than 3 agents have answers about partners of positive weight; [cluster-agents]: if fewer than 2
+        agents have trials on 2 items.
     """
     agent_ids = verdicts.plan.agent_ids
     answers = _collect_paired_answers(verdicts)
@@ -148,10 +154,11 @@ def attack_ranks(before: Floats, after: Floats, *, base_agent: int, ids: tuple[s
     -------
     AttackRank or None
         The rank of the best planted agent among the other agents (`rank`, 1 = best; a tie counts as half a rank) and the number
-        of possible ranks (`n_ranks`). In addition, the mean and the largest absolute change in the ranks of the other agents
-        (`mean_change`, `max_change`), and the id of the agent with the largest change (`most_changed`, None without a change).
-        The other agents are the agents that have both abilities, without the base agent and the planted agents. None if no
-        planted agent has an ability, or if there are no other agents.
+        of possible ranks (`n_ranks`, the number of other agents + 1). In addition, the mean and the largest absolute change in
+        the ranks of the other agents among themselves (`mean_change`, `max_change`; tied agents share the best of their ranks),
+        and the id of the agent with the largest change (`most_changed`, None without a change). The other agents are the agents
+        that have both abilities, without the base agent and the planted agents. None if no planted agent has an ability, or if
+        there are no other agents.
     """
     n_agents = len(before)
     after_of_agents, after_of_planted = after[:n_agents], after[n_agents:]
@@ -199,9 +206,10 @@ N_INDEPENDENT_PASSES = 10
 def plan_attacked_pool(base: Plan, planted: PlantedAgents, *, rng: np.random.Generator) -> Plan:
     """Plan the trials of a pool to which an attack has added (planted) adversarial agents.
 
-    The trials of the plan without the attack come first. Each planted agent is then compared with every other agent, as often as
-    two agents of that plan are compared on average. If the plan has independent trials, each planted agent also gets some: about
-    20 random ones, and probes (trials of unusually similar texts). Trials belong to no block, and no response is held out.
+    The trials of the plan without the attack come first. Each planted agent is then compared with every other agent, planted ones
+    included. The mean number of trials per pair is that of two agents in that plan, or lower if responses are missing. If the
+    plan has independent trials, each planted agent also gets some: about 20 random ones, and probes (trials of unusually similar
+    texts). Trials belong to no block, and no response is held out.
 
     Parameters
     ----------
@@ -215,7 +223,8 @@ def plan_attacked_pool(base: Plan, planted: PlantedAgents, *, rng: np.random.Gen
     Returns
     -------
     Plan
-        Plan of the attacked pool, with the design "stress". Its independent trials are pooled.
+        Plan of the attacked pool, with the design "stress". Its independent trials are pooled: they determine one false-positive
+        rate per agent.
     """
     pool = planted.pool
     new_paired = _draw_paired(base, planted, rng)
@@ -473,8 +482,10 @@ def plan_stress(
         [stress-attacker] if `base_agent` is not in the pool; [stress-calls] if `calls` is set for a run.
     RunFolderError
         [stress-import] if the run was imported and has no texts; [run-preference] if it asks for preferences.
-    PoolError, PlanError
-        If the pool cannot be read, or no plan fits `calls`; [self-trials-only] if the agents are compared only with themselves.
+    PoolError
+        If the pool cannot be read.
+    PlanError
+        If no plan fits `calls`; [self-trials-only] if the agents are compared only with themselves.
     """
     for name in attacks:
         ATTACKS.check(name)

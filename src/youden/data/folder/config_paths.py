@@ -15,7 +15,7 @@ def make_relative(key: str, value: object, folder: Path) -> object:
 
     These values are paths of the user: the values of "pool", "out" and "trials_from"; the value of "store" unless it is a URL;
     the value of "judge" if it ends in .yaml or .yml. All other values stay unchanged: the paths of shipped pools and judges, for
-    example datasets/field-notes; lists; objects; and the values of other keys.
+    example datasets/field-notes, unless the user has a file of this path; lists; objects; and the values of other keys.
 
     key : key of the config, for example "pool"; use "pool" for the pools of an extension, too
     value : value of the key; a path is relative to the current directory, or absolute
@@ -31,7 +31,7 @@ def make_relative(key: str, value: object, folder: Path) -> object:
 def resolve_paths(key: str, value: object, folder: Path) -> object:
     """Return the value of a config key, with each relative path in it joined to the folder of the config file.
 
-    Paths of files that are shipped with youden, such as the pool datasets/field-notes, stay unchanged.
+    Paths of shipped pools and judges, for example datasets/field-notes, stay unchanged unless the user has a file of this path.
 
     Parameters
     ----------

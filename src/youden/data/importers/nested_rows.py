@@ -37,14 +37,14 @@ def flatten(row: Mapping[str, Json], prefix: str = "", depth: int = MAX_DEPTH) -
     list of one text is replaced by this text, and the reply of a chat API, as JSON in a text, by its text (`unwrap_text`). All
     other values stay unchanged.
 
-    Some data sets store a whole conversation in a column with a usual name of prompts, such as "prompt". If the conversation ends
-    with a response, it becomes two columns: "prompt" with the last question, and "prompt[-1].content" with the response.
+    Some data sets store a whole conversation in a column with a usual name of prompts, for example "prompt". If the conversation
+    ends with a response, it becomes two columns: "prompt" with the last question, and "prompt[-1].content" with the response.
 
     row : values by column; it is not changed
-    prefix : text put before each path, such as "outer."
+    prefix : text put before each path, for example "outer."
     depth : number of levels to flatten, by default 6. Objects that are nested more deeply, empty objects and lists remain values.
 
-    Returns a dictionary: path of a value, whose keys are joined by ".", such as "input.q" → the value.
+    Returns a dictionary: path of a value, whose keys are joined by ".", for example "input.q" → the value.
 
     >>> flatten({"input": {"q": "Why?"}, "output": [{"role": "assistant", "content": "So."}]})
     {'input.q': 'Why?', 'output': 'So.'}

@@ -46,7 +46,7 @@ class ColumnPath:
 
     @classmethod
     def parse(cls, text: str, columns: Collection[str]) -> ColumnPath | None:
-        """Parse the name of a column, names of columns joined by +, or a path such as `choices[].text`.
+        """Parse the name of a column, names of columns joined by +, or a path, for example `choices[].text`.
 
         The name of an existing column is never split, even if it contains + or [].
 
@@ -258,13 +258,15 @@ class ResponseReader:
     def add(self, row: Mapping[str, Json], location: str) -> None:
         """Add the responses of one row to the pool.
 
-        If each agent has a column, the row has one response per agent. If paths lead to the elements of lists, as in
-        `choices[].text`, the row has one response per element. Otherwise it has a single response.
+        If each agent has a column, the row has one response per agent. If paths lead to the elements of lists (for
+        example `choices[].text`), the row has one response per element. Otherwise it has a single response, or a list of
+        responses.
 
-        An empty cell is an empty response, unless the row has no other value or the cells of all agents are empty. Such a row, or
-        one with empty lists, is counted as left out. The responses of lists with different lengths, and values that no pool can
-        hold, are counted as dropped (`PoolBuilder.add`). A response that is a number is dropped if `is_exact` is true;
-        otherwise, it is converted to a text. No error is raised.
+        An empty cell is an empty response if the row has an agent and an item or prompt, and the table has no column `empty`.
+        Otherwise it is counted as left out, and so is a row in which the cells of all agents or all lists are empty. The
+        responses of lists with different lengths, and values that no pool can hold, are counted as dropped (`PoolBuilder.add`). A
+        response that is a number is dropped if `is_exact` is true, because values are then not converted; otherwise, it becomes a
+        text. No error is raised.
 
         row : values by column, which may be nested
         location : file and line, for messages

@@ -215,10 +215,10 @@ class _ResponseLines:
         - Its text is not empty if empty texts count as missing responses.
 
         If one line is not simple, nothing is added. The caller must then call `add_one_by_one`, which accepts all valid
-        lines.
+        lines. Duplicates are added; `PoolCells.to_texts` detects them.
 
         lines : consecutive lines of the file, at least one
-        first_line : number of the first of these lines in the file, from 1
+        first_line : number of the first of these lines in the file, from 1, for later errors
 
         Returns whether the responses were added.
         """
@@ -250,11 +250,14 @@ class _ResponseLines:
     def add_one_by_one(self, lines: Sequence[bytes], first_line: int) -> None:
         """Add the responses in many lines one by one, with a precise error message if a line is not valid.
 
-        lines : consecutive lines of the file; blank ones are skipped. Each is a JSON object with the keys agent, item, text and,
-            optionally, repeat.
+        Responses before a line that is not valid are added. Duplicates are not detected here, but by `PoolCells.to_texts`.
+
+        lines : consecutive lines of the file; blank ones are skipped. Each is a JSON object with the keys agent, item, text (null
+            is an empty text) and, optionally, repeat (a whole number; default 1).
         first_line : number of the first of these lines in the file, from 1
 
-        Raises PoolError if a line is not valid, for example [pool-unknown-id] if its agent or item is not in the pool.
+        Raises PoolError [pool-json], [pool-encoding] or [pool-key] if a line is not such an object, [pool-id], [pool-text] or
+        [pool-repeat] if a value is not valid, and [pool-unknown-id] if the agent or item is not in the pool.
         """
         source = self.source
         for number, record in _parse_records(source, lines, first_line, required={*_RESPONSE}, optional={"repeat"}):

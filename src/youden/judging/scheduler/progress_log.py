@@ -88,9 +88,9 @@ class ProgressLog:
         n : int
             Number of trials.
         outcome : str, default "answered"
-            "answered", or the reason why these trials have no answer, such as "refused".
+            "answered", or the reason why these trials have no answer, for example "refused".
         usd : float, default 0
-            Cost of the call in USD; NaN if unknown.
+            Cost in USD of the call for these trials; NaN if unknown.
         stored : bool, default False
             Whether the outcome was in the store already.
         """
@@ -121,7 +121,7 @@ class ProgressLog:
         self.write_event(event, message=text)
 
     def record_answer(self, key: str, completion: Completion, *, outcome: str, usd: float) -> None:
-        """Write a line about a call that was answered to the log file, if there is one.
+        """Write a line of JSON about a call that was answered to the log file, if there is one.
 
         Parameters
         ----------

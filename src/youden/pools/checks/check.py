@@ -96,7 +96,7 @@ def estimate_costs(
     pool : Pool
         Pool to judge.
     length : int array (n_agents, n_items)
-        Characters of each response, −1 for a missing one. Four characters count as one token.
+        Characters of each first response, −1 for a missing one. Four characters count as one token.
     designs : sequence of str, optional
         Names of designs. Default: all.
 
@@ -230,7 +230,7 @@ def _to_cost(design: str, judge: JudgeConfig, n_calls: int, n_characters: int) -
 
 
 def check_config(config: RunConfig, *, seed: int = 0, designs: Sequence[str] | None = None) -> PoolCheck:
-    """Check the pool of a run for problems that make a ranking wrong, and estimate costs.
+    """Check the pool of a run for problems that make a ranking wrong, and estimate costs. No request is sent.
 
     Parameters
     ----------
@@ -284,9 +284,9 @@ def find_judge_problems(judge: JudgeConfig, pool: Pool) -> list[Finding]:
 
 
 def check_pool(pool: Pool, *, seed: int = 0, designs: Sequence[str] | None = None) -> PoolCheck:
-    """Check a pool for problems that make its ranking wrong, such as near-copies of agents, and estimate costs.
+    """Check a pool for problems that make its ranking wrong, for example near-copies of agents, and estimate costs.
 
-    Problems of the pool are returned as findings; they raise no error.
+    Problems of the pool are returned as findings; they raise no error. No request is sent.
 
     Parameters
     ----------

@@ -62,7 +62,7 @@ class Instruction:
 
         Returns the system message, if there is one, and the user message, which is the filled template without white space at its
         ends. Each text is enclosed in tags, for example <text-…> and </text-…>, that do not occur in the text. A text is ignored
-        if the template lacks its placeholder. Lone surrogates are replaced by "?".
+        if the template lacks its placeholder. Placeholders inside a text are not filled. Lone surrogates are replaced by "?".
         """
         text = text.encode("utf-8", "replace").decode()
         notes = notes.encode("utf-8", "replace").decode()
@@ -84,7 +84,8 @@ def load_instruction(name: str, *, folder: Path, notes: bool = False) -> Instruc
     Parameters
     ----------
     name : str
-        Name of a file in prompts/agents/ without its suffix, or a path that ends in .md.
+        Name of a file without its suffix, or a path that ends in .md. The file is searched for in prompts/agents/ of the current
+        folder, and then of youden.
     folder : Path
         Folder in which relative paths start.
     notes : bool, default False
@@ -94,13 +95,15 @@ def load_instruction(name: str, *, folder: Path, notes: bool = False) -> Instruc
     Returns
     -------
     Instruction
-        Name (that of the file without its suffix), template, system message (None without one), and SHA-256 of the file.
+        Name (that of the file without its suffix), template, system message (the key `system` of the front matter; None without
+        one), and SHA-256 (hex) of the file.
 
     Raises
     ------
     ConfigError
-        [not-found]: if prompts/agents/ has no such file; [instruction]: if the file cannot be read, or its placeholders
-        or front matter are invalid.
+        [not-found]: if prompts/agents/ has no such file; [shadowed]: if a file of the current folder replaces a different one of
+        youden, and the environment variable CI is set; [instruction]: if the file cannot be read, or its placeholders or front
+        matter are invalid.
     """
     path = folder / name if name.lower().endswith(".md") else find_resource("prompts", f"agents/{name}.md")
     content = _read_instruction(path)

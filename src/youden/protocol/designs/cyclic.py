@@ -164,8 +164,8 @@ def iter_blocks(eligible: Bools, rng: np.random.Generator, *, pairs: PairRule = 
     rng : numpy.random.Generator
         Source of all random numbers.
     pairs : {"ordered", "unordered"}, default "ordered"
-        "ordered": pairs may be judged in both orders on one item. "unordered": in one order only; an item with two eligible
-        agents then has no block, because a block would compare them in both orders.
+        "ordered": pairs may be judged in both orders on one item, in m − 1 blocks for m eligible agents. "unordered": in one
+        order only, in ⌊(m − 1)/2⌋ blocks, which is none for two agents.
 
     Yields
     ------

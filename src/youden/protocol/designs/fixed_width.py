@@ -69,8 +69,8 @@ class FixedWidth(TrialDesign):
         """Draw the trials of the first round; later rounds depend on its answers.
 
         The first round has 0.05 / half_width² blocks, rounded up, but at least 12. If the budget or the pool does not allow this
-        number, the first round has fewer. A block consists of one paired trial per agent on one item: each agent is shown
-        once first and once second.
+        number, the first round has fewer; a pool that allows fewer than two raises no error. A block consists of one paired trial
+        per agent on one item: each agent is shown once first and once second.
 
         Parameters
         ----------

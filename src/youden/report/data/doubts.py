@@ -124,10 +124,11 @@ def measure_groups(pairs: PairMeans, groups: Sequence[str | None], agents: Seque
     Returns
     -------
     list of GroupLine
-        One entry per group: its name `group`, `n_agents`, mean agreement `inside`, `across` and `outside` the group, and the
-        influence `correlation`, with the agent `most_moved` and the change `max_change` of its rank. A measure that is unknown is
-        None. A group is left out if neither agreement nor influence could be measured. Groups with a known agreement come first,
-        otherwise groups are in the order of their first agents.
+        One entry per group: its name `group`, `n_agents`, mean agreement `inside` the group, `across` (its agents with others)
+        and `outside` (among others), and the influence `correlation`, with the agent `most_moved` and the absolute change
+        `max_change` of its rank. Without a known influence, `max_change` is 0; other unknown measures are None. A group is left
+        out if neither agreement nor influence could be measured. Groups with a known agreement come first, otherwise groups are
+        in the order of their first agents.
 
     Notes
     -----

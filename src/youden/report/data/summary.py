@@ -186,9 +186,9 @@ class Summary:
         Returns
         -------
         Table
-            One row of texts per agent, with its ranks (if there are several agents), ability, interval and bar. The group and
-            further results are added if any agent has them. The title states the name of the run and its numbers of agents and
-            items.
+            One row of texts per agent, with its ranks (if there are several agents), id, ability, interval and bar. The group and
+            further results are added if any agent has them. The title states the name of the run and the numbers of all its
+            agents and items.
         """
         columns = list(self._iter_table_columns(self.ranking[:max_agents], bar_cells))
         headings = [column.heading for column in columns]

@@ -193,7 +193,7 @@ class _Cells:
         return cls(agent, item, score[agent, item], shape=(n_agents, n_items), ridge=ridge)
 
     def fit(self, value: Floats, weight: Floats | None = None) -> Solution:
-        """Fit value ≈ ability − difficulty without a constraint.
+        """Fit value ≈ ability − difficulty by least squares, with difficulties that sum to 0.
 
         value : float array (n_cells,), finite values on the scale of the link, in the order of the cells of this object
         weight : float array (n_cells,), weights of the cells, at least 0; None for 1

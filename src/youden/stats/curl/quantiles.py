@@ -421,6 +421,8 @@ def median_differences(
 ) -> tuple[MedianDifference, ...]:
     """Compare the median curl (deviation of scores from additivity) between all pairs of link functions by a bootstrap.
 
+    The curl of a rectangle (agents i and i', items j and j') is |Δ| with Δ = s_ij − s_i'j − s_ij' + s_i'j'.
+
     Parameters
     ----------
     matrix : float array (n_agents, n_items)

@@ -155,11 +155,12 @@ class _Regression:
         is intercept + slope × transformed ability, and the SD is √(τ² + (slope × std_error)²). The likelihood is taken from the
         table `self.likelihood`, by interpolation between two means at the nearest SD.
 
-        intercepts : float array (n_intercepts,)
-        slopes : float array (n_slopes,)
-        tau : SD τ of the agents' deviations from the regression
+        intercepts : float array (n_intercepts,), in logits
+        slopes : float array (n_slopes,), in logits per unit of transformed ability
+        tau : SD τ, at least 0, of the agents' deviations from the regression, in logits
 
-        Returns the likelihoods (not logarithms), with the indices and fractions of the interpolation.
+        Returns the likelihoods (not logarithms), and the indices and fractions of the interpolation: arrays (n_intercepts,
+        n_slopes, n_agents). A mean outside the table is replaced by the nearest one in it.
         """
         _, n_grid, n_agents = self.likelihood.shape
         sd = np.hypot(tau, slopes[:, None] * self.std_error)
@@ -183,13 +184,13 @@ class _Regression:
         return _Interpolation(interpolated, lower_index, upper_index, fraction)
 
     def compute_log_weights(self, intercepts: Floats, slopes: Floats) -> Floats:
-        """Compute the logarithm of the posterior weight of each combination of τ, outlier share, intercept and slope.
+        """Compute the natural logarithm of the posterior weight of each combination of τ, outlier share, intercept and slope.
 
         The posterior weight is the likelihood of all labels times the prior probabilities. Posterior probabilities are
         proportional to these weights, with the same factor for all regressions.
 
-        intercepts : float array (n_intercepts,), equidistant
-        slopes : float array (n_slopes,), equidistant; [0] without a slope
+        intercepts : float array (n_intercepts,), equidistant, in logits
+        slopes : float array (n_slopes,), equidistant, in logits per unit of transformed ability; [0] without a slope
 
         Returns a float array (n_taus, n_outlier_shares, n_intercepts, n_slopes), for the τ in `_TAUS` and the shares of
         outliers in `_OUTLIER_SHARES`.
@@ -433,10 +434,11 @@ class _MixtureWeights:
         self.outlier = np.zeros(len(regression.outlier_likelihood))
 
     def add(self, grid: _PosteriorGrid, tau_index: int) -> None:
-        """Add the distributions that a regression predicts for each agent, for all intercepts and slopes and one value of τ.
+        """Add the distributions that a regression with one value of τ predicts for each agent to `normal` and `outlier`.
 
-        Each distribution gets the posterior weight of its intercept and slope. This weight depends on the labels of all agents.
-        It is divided by the likelihood of the agent's own labels, so that only the other labels count.
+        There is one distribution per intercept and slope. Each distribution gets the posterior weight of its intercept and slope.
+        This weight depends on the labels of all agents. It is divided by the likelihood of the agent's own labels, so that only
+        the other labels count.
 
         grid : intercepts and slopes with their posterior weights
         tau_index : position in `_TAUS` of τ, the SD of the agents' deviations from the regression
