@@ -264,6 +264,12 @@ REFUSED: dict[str, tuple[str, str, str, dict[str, str]]] = {
         "--column item=task+metric",
         {},
     ),
+    "a blank metric": (
+        "model,task,metric,value\na,x,acc,.9\na,y,,.1\nb,x,acc,.8\nb,y,,.2\n",
+        "scores-columns",
+        "'acc', 'a blank'",
+        {},
+    ),
     "several metrics next to a given column of scores": (
         "model,task,metric,value\na,x,acc,.9\na,x,f1,.1\nb,x,acc,.8\nb,x,f1,.2\n",
         "scores-columns",

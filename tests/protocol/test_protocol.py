@@ -150,7 +150,7 @@ def test_a_plan_contains_only_existing_comparisons_and_repeats_none_in_a_replica
             **SMALL.get(design, {}),
         )
     except PlanError as error:
-        if error.slug not in ("budget-cyclic", "budget-adaptive", "d-core", "not-connected"):
+        if error.slug not in ("budget-cyclic", "pool-cyclic", "budget-adaptive", "d-core", "not-connected"):
             raise
         reject()
     other_item = np.where(plan.trial_type == INDEPENDENT, plan.other_item, plan.item)
@@ -384,6 +384,14 @@ def test_an_impossible_plan_is_refused(arguments: dict[str, Any], slug: str) -> 
     with pytest.raises(PlanError) as caught:
         make_plan(make_pool(6, 8), **arguments)
     assert caught.value.slug == slug
+
+
+def test_a_pool_without_blocks_of_unordered_pairs_is_refused_with_a_remedy() -> None:
+    present = np.zeros((4, 60), dtype=bool)
+    for item in range(60):
+        present[[item % 4, (item + 1) % 4], item] = True
+    with pytest.raises(PlanError, match=r"allows only 0.*Set `pairs: ordered`.*\[pool-cyclic\]"):
+        make_plan(make_pool(4, 60, present=present), options={"pairs": "unordered"})
 
 
 @pytest.mark.parametrize(("n_agents", "n_items"), [(2, 5), (5, 1)])

@@ -341,7 +341,8 @@ class ScoreColumns:
             metrics = self.columns[name].unique_values
             if len(metrics) > 1:
                 item_option = "+".join([*name_columns[1:], name])
-                problem = f"{name!r} has several metrics: got {format_names(map(str, metrics))}."
+                shown = ["a blank" if metric != metric else str(metric) for metric in metrics]
+                problem = f"{name!r} has several metrics: got {format_names(shown)}."
                 remedy = f"Keep one, or set --column item={item_option}."
                 raise import_error(self.source, f"{problem} {remedy}", slug="scores-columns")
 

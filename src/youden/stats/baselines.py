@@ -22,21 +22,21 @@ from youden.stats.additive.rasch import Rasch
 from youden.stats.base.estimator import Estimator, not_fitted_error, observed_scores
 from youden.streams import standalone_stream
 from youden.types import Scores
-from youden.types.pool import Bools, Codes, Floats, freeze
+from youden.types.pool import Bools, Floats, Ids, freeze
 
 
-def draw_folds(observed: Bools, *, n_folds: int, seed: int) -> Codes:
+def draw_folds(observed: Bools, *, n_folds: int, seed: int) -> Ids:
     """Assign the observed cells (agent, item) at random to folds of almost equal size, for cross-validation.
 
     observed : bool array (n_agents, n_items), whether each cell was observed
-    n_folds : number of folds, from 1 to 128, which is not checked; if it exceeds the number of observed cells, some folds have no
+    n_folds : number of folds, at least 1, which is not checked; if it exceeds the number of observed cells, some folds have no
         cell
     seed : seed of the random assignment; the same seed gives the same folds
 
-    Returns an int8 array (n_agents, n_items): the fold from 0 to n_folds − 1, or −1 for an unobserved cell. The numbers of cells
+    Returns an int32 array (n_agents, n_items): the fold from 0 to n_folds − 1, or −1 for an unobserved cell. The numbers of cells
     of two folds differ by at most 1.
     """
-    fold = np.full(observed.shape, -1, dtype=np.int8)
+    fold = np.full(observed.shape, -1, dtype=np.int32)
     n_cells = int(observed.sum())
     fold[observed] = standalone_stream(seed).permutation(n_cells) % n_folds
     return fold

@@ -93,8 +93,8 @@ class Cyclic(TrialDesign):
         Raises
         ------
         PlanError
-            [budget-cyclic]: if the budget does not cover two blocks, or if fewer than two are possible; [nothing-shared]: if no
-            item has two eligible agents.
+            [budget-cyclic]: if the budget does not cover two blocks; [pool-cyclic]: if the pool allows fewer than two;
+            [nothing-shared]: if no item has two eligible agents.
         """
         n_agents, n_items = eligible.shape
         n_ordered_pairs = n_agents * (n_agents - 1) * n_items  # a design without a budget uses all of them
@@ -107,7 +107,7 @@ class Cyclic(TrialDesign):
                 break
             blocks.append(block)
         if len(blocks) < MIN_BLOCKS:
-            raise _make_budget_error(budget, n_agents)
+            raise _make_pool_error(len(blocks)) if n_calls <= budget else _make_budget_error(budget, n_agents)
 
         return DesignResult(_make_trials(blocks))
 
@@ -135,6 +135,15 @@ class Cyclic(TrialDesign):
             [nothing-shared]: if no item has two eligible agents; raised when the first block is requested.
         """
         return iter_blocks(eligible, rng, pairs=self.pairs)
+
+
+def _make_pool_error(n_blocks: int) -> PlanError:
+    """Make the error for a pool that allows only `n_blocks` cyclic blocks, whatever the budget is."""
+    return PlanError(
+        f"Confidence intervals need two cyclic blocks: the pool allows only {n_blocks}. With `pairs: unordered`, a block needs an "
+        "item with responses of at least three agents. Set `pairs: ordered`, or add responses.",
+        slug="pool-cyclic",
+    )
 
 
 def _make_budget_error(budget: int, n_agents: int) -> PlanError:
