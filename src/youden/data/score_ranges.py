@@ -283,10 +283,11 @@ def _find_items_above_bound(score: Floats, bound: int) -> Positions:
     all_exceed_bound = np.nanmin(score, axis=0) > bound
     one_far_exceeds_bound = highest > 10 * bound
     all_nonzero_are_large = (highest > bound) & (lowest_nonzero > 3 * bound)
-    are_counts = (
-        (bound == 1) & (highest > bound) & (np.nan_to_num(score) % 1 == 0).all(axis=0) & ~_are_half_points(score)
-    )
-    return np.flatnonzero(all_exceed_bound | one_far_exceeds_bound | all_nonzero_are_large | are_counts)
+    exceeds_bound = all_exceed_bound | one_far_exceeds_bound | all_nonzero_are_large
+    if bound == 1 and not _are_half_points(score):
+        are_counts = (highest > bound) & (np.nan_to_num(score) % 1 == 0).all(axis=0)
+        exceeds_bound |= are_counts
+    return np.flatnonzero(exceeds_bound)
 
 
 def _format_range(scores: Floats, name: str) -> str:

@@ -341,7 +341,8 @@ class ScoreColumns:
             metrics = self.columns[name].unique_values
             if len(metrics) > 1:
                 item_option = "+".join([*name_columns[1:], name])
-                shown = ["a blank" if metric != metric else str(metric) for metric in metrics]
+                is_blank = [isinstance(metric, float) and np.isnan(metric) for metric in metrics]
+                shown = ["a blank" if blank else str(metric) for blank, metric in zip(is_blank, metrics, strict=True)]
                 problem = f"{name!r} has several metrics: got {format_names(shown)}."
                 remedy = f"Keep one, or set --column item={item_option}."
                 raise import_error(self.source, f"{problem} {remedy}", slug="scores-columns")

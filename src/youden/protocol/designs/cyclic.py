@@ -140,8 +140,8 @@ class Cyclic(TrialDesign):
 def _make_pool_error(n_blocks: int) -> PlanError:
     """Make the error for a pool that allows only `n_blocks` cyclic blocks, whatever the budget is."""
     return PlanError(
-        f"Confidence intervals need two cyclic blocks: the pool allows only {n_blocks}. With `pairs: unordered`, a block needs an "
-        "item with responses of at least three agents. Set `pairs: ordered`, or add responses.",
+        f"Confidence intervals need two cyclic blocks: the pool allows only {n_blocks}. With `pairs: unordered`, a block needs "
+        "an item with responses of at least three agents. Set `pairs: ordered`, or add responses.",
         slug="pool-cyclic",
     )
 
