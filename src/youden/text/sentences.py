@@ -336,8 +336,8 @@ def format_items_compared(n_items: int, n_compared: int, *, by: str = "") -> str
     Parameters
     ----------
     n_items, n_compared : int
-        Number of items, at least 2 because the noun is always plural, and number of items that were compared. If they are equal,
-        only one number is shown. Numbers have commas between thousands.
+        Number of items, and number of items that were compared. If they are equal, only one number is shown. Numbers have commas
+        between thousands.
     by : str, optional
         Text that follows "compared", for example " by every judge"; it begins with a space. Not shown if the numbers are equal.
 
@@ -349,7 +349,9 @@ def format_items_compared(n_items: int, n_compared: int, *, by: str = "") -> str
     '40 items, of which 30 were compared'
     """
     text = format_count(n_items, "item")
-    return text if n_compared == n_items else f"{text}, of which {n_compared:,} were compared{by}"
+    if n_compared == n_items:
+        return text
+    return f"{text}, of which {n_compared:,} {'was' if n_compared == 1 else 'were'} compared{by}"
 
 
 def format_rank_range(low: int, high: int) -> str:
