@@ -335,3 +335,26 @@ def test_no_column_is_proposed_for_the_responses_if_none_is_named_like_agents(yo
     assert ended.refuses("import-columns")
     assert "--column text=Prod" not in ended.err
     assert "if each agent has a column, name all of them" in ended.err
+
+
+@pytest.mark.parametrize("form", ["{} run {}", "{}_sample_{}", "{} (Run {})", "{}-seed{}"])
+def test_columns_that_number_repeats_are_responses_of_one_agent(tmp_path: Path, form: str) -> None:
+    names = [form.format(agent, number) for agent in ("gpt", "claude") for number in (1, 2)]
+    imported = table(tmp_path, names)
+    assert agents_of(imported) == ["gpt", "claude"]
+    texts = [text for _, _, _, text in iter_responses(imported.pool)]
+    assert texts[:2] == [f"It is 0 by {name}." for name in names[:2]]
+    assert f"columns such as '{names[0]}' are read as repeats" in " ".join(imported.notes)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("gpt run 1", "gpt run 2", "claude run 1", "claude run 3"),
+        ("gpt run 1", "claude run 1", "llama run 1"),
+        ("answer run 1", "answer run 2", "answer run 3"),
+        ("gpt run 1", "gpt run 2", "claude run 1", "claude run 2", "gpt"),
+    ],
+)
+def test_columns_that_do_not_number_the_repeats_of_all_agents_are_agents(tmp_path: Path, names: Sequence[str]) -> None:
+    assert agents_of(table(tmp_path, names)) == list(names)

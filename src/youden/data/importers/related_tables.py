@@ -116,6 +116,7 @@ def prepare_table(file: Path, name: str, rows: Rows, columns: Mapping[str, str],
     - If only the objects in the lists of a column have responses, each of these objects becomes a row.
     - In spreadsheets, empty cells of agents, items and prompts are filled with the value above.
     - Rows without responses, such as the rows of a grader in a log, are left out.
+    - Columns that number the repeats of several agents, such as "gpt run 1" and "gpt run 2", become a list per agent.
     - A first row that has no column in common with the other rows is the header of a log. It is left out, and its agents are
       added to all other rows.
 
@@ -142,6 +143,8 @@ def prepare_table(file: Path, name: str, rows: Rows, columns: Mapping[str, str],
     response_rows = _drop_rows_without_responses(rows_without_header, is_log=is_log, add_note=add_note)
 
     table = SourceTable(file, name, response_rows, first_row)
+    if "text" not in columns:
+        table = _join_numbered_columns(table, add_note)
     if file.suffix.lower() in SPREADSHEETS:
         # people often write a value only into the first of several rows to which it applies
         for column in table.columns:
@@ -210,6 +213,47 @@ def _join_repeats(row: dict[str, Json], columns: Mapping[str, str]) -> dict[str,
     texts: list[Json] = [None if row.get(name) is None else str(row[name]) for name in names]
     other_values = {name: value for name, value in row.items() if name not in names}
     return other_values | {columns["text"]: texts if any(texts) else None}
+
+
+def _join_numbered_columns(table: SourceTable, add_note: AddNote) -> SourceTable:
+    """Join columns of responses that number the repeats of agents, such as "gpt run 1" and "gpt run 2", into a list per agent.
+
+    All of these conditions must hold; otherwise, the table is returned unchanged:
+
+    - The names of the columns end with a word for a repeat and a number, which may be in parentheses.
+    - There are at least two agents, and each has the same two or more numbers.
+    - The columns contain texts, and no other column has the name of an agent.
+
+    add_note : callback that receives a note on the joined columns, and its location
+    """
+    columns_by_agent: dict[str, dict[str, str]] = {}
+    for column in table.columns:
+        name = re.sub(r"[()\[\]]", " ", column).strip()
+        match = _NUMBER.search(name)
+        if match is not None and match.end() == len(name) and match.start() > 0:
+            columns_by_agent.setdefault(name[: match.start()].rstrip(), {})[match[1]] = column
+
+    numbers = {tuple(columns) for columns in columns_by_agent.values()}
+    joined = [column for columns in columns_by_agent.values() for column in columns.values()]
+    are_repeats = len(columns_by_agent) > 1 and len(numbers) == 1 and len(next(iter(numbers))) > 1
+    if (
+        not are_repeats
+        or not all(map(table.is_text_column, joined))
+        or not columns_by_agent.keys().isdisjoint(table.columns)
+    ):
+        return table
+
+    agents = ", ".join(map(repr, columns_by_agent))
+    reading = f"columns such as {joined[0]!r} are read as repeats (several responses) of the agents {agents}"
+    add_note(f"{reading}; to rank each column as an agent, set --column text=NAME,NAME", str(table.file))
+    rows: Rows = []
+    for location, row in table.rows:
+        others = {column: value for column, value in row.items() if column not in joined}
+        repeats = {
+            agent: [row.get(column) for column in columns.values()] for agent, columns in columns_by_agent.items()
+        }
+        rows.append((location, others | repeats))
+    return table._replace(rows=rows)
 
 
 def _move_header_into_rows(rows: Rows) -> Rows:
