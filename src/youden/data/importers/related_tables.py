@@ -249,7 +249,7 @@ def _join_numbered_columns(table: SourceTable, add_note: AddNote) -> SourceTable
     rows: Rows = []
     for location, row in table.rows:
         others = {column: value for column, value in row.items() if column not in joined}
-        repeats = {
+        repeats: dict[str, Json] = {
             agent: [row.get(column) for column in columns.values()] for agent, columns in columns_by_agent.items()
         }
         rows.append((location, others | repeats))
