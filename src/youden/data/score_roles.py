@@ -342,8 +342,8 @@ class ScoreColumns:
             if len(metrics) > 1:
                 item_option = "+".join([*name_columns[1:], name])
                 is_blank = [isinstance(metric, float) and np.isnan(metric) for metric in metrics]
-                shown = ["a blank" if blank else str(metric) for blank, metric in zip(is_blank, metrics, strict=True)]
-                problem = f"{name!r} has several metrics: got {format_names(shown)}."
+                labels = ["a blank" if blank else str(metric) for blank, metric in zip(is_blank, metrics, strict=True)]
+                problem = f"{name!r} has several metrics: got {format_names(labels)}."
                 remedy = f"Keep one, or set --column item={item_option}."
                 raise import_error(self.source, f"{problem} {remedy}", slug="scores-columns")
 
