@@ -167,6 +167,14 @@ async def test_only_failed_lines_are_resent_and_rejected_ones_are_counted(any_st
     assert mended.answered.all()
 
 
+async def test_plans_with_the_same_options_resend_a_line_without_an_answer_once(any_store: Store) -> None:
+    async with BatchServer(lambda *_: Reply("Hm.")) as server:
+        options = JudgingOptions(batching=Batching(poll=0.001), max_missing=1.0, retry_failed=True)
+        for _round in range(3):
+            await judged.ask(PLAN, POOL, server.url, any_store, options=options, backend="openai")
+        assert [len(lines) for lines in server.inputs] == [240]
+
+
 async def test_a_line_that_always_fails_is_abandoned_after_max_tries(any_store: Store) -> None:
     def behave(_n: int, body: Any) -> Reply:
         bad = "agent 1 says something of item 3" in str(body) and "agent 2 says something of item 3" in str(body)

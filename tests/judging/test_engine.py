@@ -132,6 +132,20 @@ async def test_invalid_answers_are_missing_with_their_reason_and_resent_only_on_
     assert server.n_requests == len(PLAN) + 4
 
 
+async def test_a_command_repeats_a_request_without_an_answer_once(store: Store) -> None:
+    """The plan has each request six times, and a search judges its plan again in each round."""
+    plan = dense_plan(POOL, repeat=6)
+    async with WireServer(lambda *_: Reply("Hm.")) as server:
+        await ask(server, store, plan=plan, max_missing=1.0)
+        options = JudgingOptions(max_missing=1.0, retry_failed=True)
+        for _round in range(2):
+            verdicts = await judged.ask(plan, POOL, server.url, store, options=options)
+        assert missing(verdicts) == {"unparsed": len(plan)}
+        assert server.n_requests == 2 * len(PLAN)
+        with pytest.raises(BudgetError, match=f"0 of {len(PLAN)} trials are done and {len(PLAN)} remain"):
+            await ask(server, store, max_missing=1.0, retry_failed=True, max_cost=1e-9, changes={"price": 1})
+
+
 async def test_an_abandoned_call_is_retried_by_the_next_run(store: Store) -> None:
     async with WireServer(lambda n, body: Reply(status=500) if n == 30 else well_behaved(n, body)) as server:
         first = await ask(server, store, changes={"max_tries": 1})

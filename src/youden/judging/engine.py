@@ -116,8 +116,7 @@ class JudgedTrials:
 
     def make_outcome_handler(self, backend: Backend) -> Outcomes:
         """Make the object that stores the outcomes of the calls for these trials, and their costs."""
-        account, retry_failed = self._options.account, self._options.retry_failed
-        return Outcomes(self, self._config, backend, self._store, self.stop, self._log, account, retry_failed)
+        return Outcomes(self, self._config, backend, self._store, self.stop, self._log, self._options)
 
     def __len__(self) -> int:
         return len(self._plan)
@@ -240,8 +239,10 @@ class JudgedTrials:
         """Count the trials that need no request, including those that other processes or earlier invocations answered."""
         row_keys = self._options.keys(self._questions, self._plan)
         call_lists = iter_call_lists(row_keys, self._store, make_request=self.request)
-        calls = chain.from_iterable(call_lists)
-        n_stored = sum(len(call.rows) for call in calls if call.final_outcome(self.is_answer) is not None)
+        n_stored = 0
+        for call in chain.from_iterable(call_lists):
+            if call.final_outcome(self.is_answer, retry_failed=self._options.retries(call.key)) is not None:
+                n_stored += len(call.rows)
         return n_stored + self._counts["not_asked"]
 
     def _make_too_many_missing_error(self, counts: Counter[str]) -> TooManyMissingError:

@@ -238,8 +238,7 @@ class BatchRunner:
         if self._done[rows[0]]:
             return True
 
-        has_failed_in_this_run = call.key in self._failed_calls
-        retries_stored_failure = self._outcomes.retry_failed and not has_failed_in_this_run
+        retries_stored_failure = self._outcomes.options.retries(call.key)
         final_outcome = call.final_outcome(self._work.is_answer, retry_failed=retries_stored_failure)
         must_be_sent = final_outcome is None and self._work.fits(call.request)
         if must_be_sent:
@@ -446,7 +445,7 @@ class BatchRunner:
         self._leases.check()
 
         # with `retry_failed`, requests that failed in an earlier run were sent again: their calls need the stored failure
-        stored_outcomes = self._store.get_outcomes(list(rows_by_key)) if self._outcomes.retry_failed else {}
+        stored_outcomes = self._store.get_outcomes(list(rows_by_key)) if self._outcomes.options.retry_failed else {}
 
         # store answers first: they show that the server works, so that failures are due to their requests
         answers = {key: outcome for key, outcome in outcomes.items() if isinstance(outcome, Completion)}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from numbers import Real
 from pathlib import Path
 from typing import Literal, get_args
@@ -135,6 +135,9 @@ class JudgingOptions:
         The other processes that work on the run; None if there are none.
     keys : callable
         Source of the keys of a plan.
+    unanswered : set of str
+        Hashes of the requests that were sent with these options and got no answer. `retry_failed` does not resend them, also
+        if another plan is judged with the same options.
     """
 
     max_cost: float | None = None
@@ -150,6 +153,11 @@ class JudgingOptions:
     allows_pending: bool = False
     team: WorkerGroup | None = None
     keys: KeySource = iter_keys
+    unanswered: set[str] = field(default_factory=set, compare=False, repr=False)
+
+    def retries(self, key: str) -> bool:
+        """Return whether a request is resent if its stored outcome is not an answer; `key` is its hash."""
+        return self.retry_failed and key not in self.unanswered
 
 
 def check_cap(configs: Iterable[JudgeConfig], max_cost: float | None) -> None:

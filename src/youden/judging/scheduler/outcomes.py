@@ -19,6 +19,7 @@ from youden.judging.call.budget import Budget
 from youden.judging.call.connection import Backend
 from youden.judging.call.failures import CallError, Failure, to_judge_error
 from youden.judging.config.judge_files import JudgeConfig
+from youden.judging.scheduler.options import JudgingOptions
 from youden.judging.scheduler.progress_log import ProgressLog
 from youden.judging.scheduler.shutdown import StopReason
 from youden.judging.store.answers import Store, make_payment
@@ -88,17 +89,15 @@ class Outcomes:
     """Why the run has to end; several `Outcomes` may share it."""
     log: ProgressLog
     """Receives progress and events."""
-    account: str | None = None
-    """Cost account of the payments in the store; None to record none."""
-    retry_failed: bool = False
-    """Whether requests with a stored rejection, or a stored completion without an answer, are sent again."""
+    options: JudgingOptions
+    """Options of the run, with its cost account. With `retry_failed`, requests without an answer are recorded in `unanswered`."""
     last_answered_call: Call | None = field(default=None, init=False)
     """The call that was answered last, whose request can test whether the server responds."""
     _has_shown_failure: bool = field(default=False, init=False)
     _early_failures: list[tuple[Call, Failure]] = field(default_factory=list, init=False)
 
     def record_cost(self, key: str, usd: float, completion: Completion | None = None) -> None:
-        """Book the cost of an attempt to `account`; without an account, this has no effect.
+        """Book the cost of an attempt to the account of the run; without an account, this has no effect.
 
         Costs of several attempts with the same hash are summed. Call this method before the outcome of the attempt is recorded,
         so that both are written together.
@@ -112,8 +111,9 @@ class Outcomes:
         completion : Completion, optional
             The reply, with its token counts and duration; None if the attempt failed.
         """
-        if self.account is not None and (usd or completion is not None):
-            self.store.pay(self.account, key, make_payment(usd, completion))
+        account = self.options.account
+        if account is not None and (usd or completion is not None):
+            self.store.pay(account, key, make_payment(usd, completion))
 
     def record_answer(self, call: Call, completion: Completion) -> None:
         """End a call with an answer: add it to the store, pass it to `work`, and show the progress.
@@ -248,6 +248,8 @@ class Outcomes:
             self._has_shown_failure = True
             self.log.announce("first_failure", f"first failed call of '{self.judge.name}': {outcome.reason}")
         result = self.work.record_outcome(call.rows, call.key, outcome, usd=usd, stored=stored)
+        if self.options.retry_failed and not stored and result != "answered":
+            self.options.unanswered.add(call.key)
         self.log.advance(len(call.rows), outcome=result, usd=usd, stored=stored)
         return result
 

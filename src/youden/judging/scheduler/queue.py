@@ -242,7 +242,7 @@ class Dispatcher:
 
     def _get_final_outcome(self, call: Call) -> Completion | Failure | None:
         """Return the stored outcome of a call, or None if the call has to be sent."""
-        return call.final_outcome(self._work.is_answer, retry_failed=self._outcomes.retry_failed)
+        return call.final_outcome(self._work.is_answer, retry_failed=self._outcomes.options.retries(call.key))
 
     def _end_if_outcome_known(self, call: Call) -> bool:
         """End a call whose outcome is stored, or whose request is too long for the model; return whether the call ended."""

@@ -203,13 +203,7 @@ class Models:
         """Make the loop that sends the requests in `work` to one model."""
         caller = self._callers[model]
         outcomes = Outcomes(
-            work,
-            caller.config,
-            caller.backend,
-            self._store,
-            self._stop,
-            self._log,
-            retry_failed=self._options.retry_failed,
+            work, caller.config, caller.backend, self._store, self._stop, self._log, self._options
         )
         return RequestLoop(outcomes, caller=caller)
 
