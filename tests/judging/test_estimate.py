@@ -9,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from judged import dense_plan
@@ -17,7 +18,9 @@ from youden import make_plan
 from youden.judging.config import price_table as prices
 from youden.judging.config.judge_files import load_judge_config
 from youden.judging.estimate import estimate, expected_duration, seconds_in_flight
+from youden.judging.question.questions import count_characters
 from youden.judging.store.answers import Store
+from youden.protocol.independent import select_trials
 from youden.types import Completion
 
 POOL = make_pool(3, 6)
@@ -78,6 +81,22 @@ def test_tokens_are_counted_by_a_local_tokenizer_or_as_one_per_four_characters(
     assert cost.usd == pytest.approx((cost.tokens_in + 2 * cost.tokens_out) / 1e6)
     unknown = estimate(PLAN, load_judge_config(API | {"model": "other"}), environment=environment)
     assert unknown.tokenizer == "characters / 4"
+
+
+@pytest.mark.parametrize("changes", [{}, {"context_window": 160, "truncate": "middle"}])
+def test_the_estimate_counts_the_prompts_of_items_and_only_the_sent_part_of_texts(
+    tmp_path: Path, changes: dict[str, Any]
+) -> None:
+    prompt = tmp_path / "with-task.md"
+    labels = 'labels: {"YES": 1, "NO": 0}\nyes_threshold: 1\nparser: label/1'
+    prompt.write_text(f"---\n{labels}\n---\n{{{{task}}}}\n{{{{first}}}}\n{{{{second}}}}\nYES or NO?", encoding="utf-8")
+    config = load_judge_config(API | {"prompt": str(prompt)} | changes)
+    n_characters = sum(count_characters(request) for _, _, request in config.questions().iter_requests(PLAN))
+    assert estimate(PLAN, config, environment={}).tokens_in == -(-n_characters // 4)
+    rows = np.arange(len(PLAN)) % 2 == 0
+    half = select_trials(PLAN, rows)  # as for the cost of an extension
+    n_characters = sum(count_characters(request) for _, _, request in config.questions().iter_requests(half))
+    assert estimate(half, config, environment={}).tokens_in == -(-n_characters // 4)
 
 
 @pytest.mark.usefixtures("table")

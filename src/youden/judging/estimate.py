@@ -209,7 +209,8 @@ def estimate(
     """Estimate calls, tokens, USD and minutes of judging a plan, and count its cells (agent and item).
 
     Tokens of requests are counted by tiktoken's encoding of the model, or as characters / 4 if it is not on the disk or the
-    plan has no pool. An answer counts as the maximum number of tokens in the judge's config, or as 16 without a maximum.
+    plan has no pool. Without a pool, the prompts of items that an information judge sees do not count, and long texts count in
+    full. An answer counts as the maximum number of tokens in the judge's config, or as 16 without a maximum.
 
     Parameters
     ----------
@@ -248,17 +249,17 @@ def estimate(
 
     if environment is None:
         environment = os.environ
-    encoding = _find_encoding(config.model or "", environment)
-    if encoding is not None and plan.source is not None:
-        cost = _with_counted_tokens(cost, plan, config, encoding)
-
-    is_repeated = np.zeros(len(plan), dtype=bool)
-    if plan.source is not None:
-        is_repeated = _find_repeated_requests(plan, shows_task=config.loaded_prompt.shows_task)
     questions = config.questions()
+    characters = np.zeros(len(plan), dtype=np.int64)
+    is_repeated = np.zeros(len(plan), dtype=bool)
+    if plan.source is None:  # the requests are not known
+        store, saved = None, frozenset()
+    else:
+        characters = questions.count_characters(plan)
+        cost = _with_counted_tokens(cost, plan, config, int(characters.sum()), environment)
+        is_repeated = _find_repeated_requests(plan, shows_task=questions.prompt.shows_task)
 
     def add_remaining_cost(cost: Cost, find_answered: Callable[[list[str]], frozenset[str]]) -> Cost:
-        characters = questions.count_characters(plan)
         return _with_remaining_cost(
             cost, config, find_answered, keys(questions, plan), characters, is_repeated=is_repeated
         )
@@ -275,7 +276,7 @@ def estimate(
     if saved:
         cost = add_remaining_cost(cost, saved.intersection)
     if is_repeated.any():
-        cost = _without_repeated_requests(cost, config, is_repeated, questions.count_characters(plan))
+        cost = _without_repeated_requests(cost, config, is_repeated, characters)
     n_requests = cost.calls - cost.n_shared
     minutes, pace = expected_duration(config, n_calls=n_requests, n_tokens=cost.tokens_in + cost.tokens_out)
     prices = "" if cost.usd is None else config.price_source
@@ -336,26 +337,29 @@ def _find_repeated_requests(plan: Plan, *, shows_task: bool) -> Bools:
     return is_repeated
 
 
-def _with_counted_tokens(cost: Cost, plan: Plan, config: JudgeConfig, encoding: Any) -> Cost:
-    """Replace the rough number of tokens in an estimate by one from the model's tokenizer.
+def _with_counted_tokens(
+    cost: Cost, plan: Plan, config: JudgeConfig, n_characters: int, environment: Mapping[str, str]
+) -> Cost:
+    """Replace the number of input tokens in an estimate by one from the requests and, if possible, the model's tokenizer.
 
     Only the first texts of the pool are tokenized. Their tokens per character are multiplied by the characters of all requests.
 
-    cost : estimate with four characters per token
+    cost : estimate from the texts of the trials, with four characters per token
     plan : plan with its pool
     config : judge, with its prices
-    encoding : tiktoken's encoding of the model
+    n_characters : number of characters of all requests, including the prompts of the items if the judge sees them
+    environment : environment variables that locate the tokenizer's files
 
-    Returns the estimate with `tokenizer`, `tokens_in` and `usd`, or `cost` itself if the pool has no texts.
+    Returns the estimate with `tokenizer`, `tokens_in` and `usd`.
     """
-    tokens_per_character = _measure_tokens_per_character(encoding, plan.pool)
-    if tokens_per_character == 0:
-        return cost
-
-    n_characters = plan.characters + config.overhead_characters * len(plan)
+    tokenizer, tokens_per_character = cost.tokenizer, 1 / CHARACTERS_PER_TOKEN
+    encoding = _find_encoding(config.model or "", environment)
+    if encoding is not None:
+        tokenizer = str(encoding.name)
+        tokens_per_character = _measure_tokens_per_character(encoding, plan.pool) or tokens_per_character
     tokens_in = math.ceil(n_characters * tokens_per_character)
     usd = _compute_cost(config, tokens_in, cost.tokens_out)
-    return replace(cost, tokenizer=str(encoding.name), tokens_in=tokens_in, usd=usd)
+    return replace(cost, tokenizer=tokenizer, tokens_in=tokens_in, usd=usd)
 
 
 def _with_remaining_cost(
