@@ -22,6 +22,12 @@ def test_shipped_judges_load_with_their_prices() -> None:
     assert call_cost(paid, 1e6, 1e6) == pytest.approx(0.75)
 
 
+def test_the_largest_of_several_limits_on_an_answer_counts_towards_the_cost() -> None:
+    judge = load_judge_config(API | {"parameters": {"max_completion_tokens": 1000}})
+    assert judge.request_parameters["max_tokens"] == 8
+    assert judge.answer_limit == 1000
+
+
 OPENAI = {"backend": "openai", "model": "gpt-4.1-mini"}
 
 

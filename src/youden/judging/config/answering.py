@@ -207,9 +207,12 @@ class AnswerSettings(BaseModel):
 
     @property
     def answer_limit(self) -> int | None:
-        """Largest number of tokens that an answer can have; None if nothing limits it."""
+        """Largest number of tokens that an answer can have; None if nothing limits it.
+
+        If a request has several limits, the largest one counts, because a server may ignore the others.
+        """
         limits = [value for name, value in self.request_parameters.items() if name in _LIMITS]
-        return next((limit for limit in limits if isinstance(limit, int)), None)
+        return max((limit for limit in limits if isinstance(limit, int)), default=None)
 
     def describe(self) -> dict[str, Json]:
         """Return the settings that the answers depend on. The settings are stored with the answers of a run.
