@@ -190,6 +190,19 @@ def test_a_forged_amount_in_a_store_does_not_raise_the_cap(tmp_path: Path, expir
             assert budget.can_reserve(9.0)
 
 
+def test_an_amount_for_a_batch_is_not_granted_to_another_worker_meanwhile(tmp_path: Path) -> None:
+    with coordinate_run(tmp_path / "v.db", run="r") as a, join_as_worker(tmp_path / "v.db", run="r") as b:
+        for_batch, for_calls = SharedBudget(10.0, a), SharedBudget(10.0, b)
+        assert for_batch.can_reserve(9.0)
+        assert not for_batch.can_reserve(11.0)
+        a.sync()  # the next heartbeat
+        assert not for_calls.can_reserve(2.0)
+        for_batch.reserve_unconditionally(9.0)
+        for_batch.settle(9.0, 4.0)
+        a.sync()
+        assert for_calls.can_reserve(6.0)
+
+
 def test_the_cap_of_the_coordinator_also_limits_workers_with_a_higher_one(tmp_path: Path) -> None:
     place = tmp_path / "v.db"
     with join_as_worker(place, run="r") as team:

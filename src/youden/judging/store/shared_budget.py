@@ -41,6 +41,7 @@ class SharedBudget(Budget):
         self._group = workers
         self._granted = 0  # picodollars that this member may spend
         self._awaited_amount = 0  # picodollars that the tasks in `reserve` wait for, in all
+        self._promised_amount = 0  # picodollars that `can_reserve` allowed and that are not reserved yet
         self._pending_report: asyncio.Future[None] | None = None
         self._amounts_lock = threading.RLock()
         workers.spend_from(self)
@@ -56,11 +57,17 @@ class SharedBudget(Budget):
         return "Set a higher max_cost, which limits the total cost of all commands on the run"
 
     def can_reserve(self, usd: float) -> bool:
-        """Return whether a cost in USD can be reserved now, after requesting more of the cap if necessary."""
+        """Return whether a cost in USD can be reserved now, after requesting more of the cap if necessary.
+
+        If it can, no other member is granted this amount until `reserve_unconditionally` or `can_reserve` is called again.
+        """
         amount = math.ceil(usd * PICODOLLARS_PER_USD)
         if self._count_available_picodollars() < amount:
             self._group.sync(amount)
-        return self._count_available_picodollars() >= amount
+        is_available = self._count_available_picodollars() >= amount
+        if is_available:
+            self._promised_amount = amount
+        return is_available
 
     async def reserve(self, usd: float) -> None:
         """Reserve a cost. If this process's share of the cost cap is too small, request a larger share from the group first.
@@ -118,6 +125,7 @@ class SharedBudget(Budget):
         """Reserve a cost in USD, even if this exceeds the cap."""
         with self._amounts_lock:
             self._reserved += math.ceil(usd * PICODOLLARS_PER_USD)
+            self._promised_amount = 0
 
     def settle(self, reserved: float, spent: float) -> None:
         """Release a reservation and book what was spent, both in USD."""
@@ -136,7 +144,7 @@ class SharedBudget(Budget):
         """
         with self._amounts_lock:
             spent = self._count_spent_picodollars()
-            for_open_calls = self._reserved + needed  # calls in flight, and the next calls
+            for_open_calls = self._reserved + max(needed, self._promised_amount)  # calls in flight, and the next calls
             for_later_calls = int(min(for_open_calls, MARGIN_FRACTION * self.cap * PICODOLLARS_PER_USD))
             requested = spent + for_open_calls + for_later_calls
 
