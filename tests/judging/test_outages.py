@@ -7,6 +7,7 @@ import time
 from dataclasses import replace
 from typing import Any
 
+import aiohttp
 import pytest
 
 import judged
@@ -18,6 +19,7 @@ from wire_server import Reply, WireServer, same_item, well_behaved
 from youden.errors import IncompleteRunError, JudgeError
 from youden.judging.call.budget import Budget
 from youden.judging.call.failures import Attempts, CallError
+from youden.judging.call.http_client import make_connection_error
 from youden.judging.engine import judge_plan
 from youden.judging.scheduler.circuit_breaker import FAILURE_THRESHOLD, CircuitBreaker
 from youden.judging.scheduler.options import Batching, JudgingOptions
@@ -129,6 +131,15 @@ def test_the_circuit_opens_after_three_consecutive_failures_of_different_calls()
     again.n_failed += 1
     assert breaker.record_failure(Attempts(), RESET)
     assert (breaker.is_open, again.n_failed) == (True, 0)
+
+
+@pytest.mark.parametrize(("status", "is_outage"), [(503, True), (407, False)])
+def test_the_circuit_opens_if_a_proxy_cannot_reach_the_server(status: int, *, is_outage: bool) -> None:
+    request_info: Any = None
+    error = make_connection_error(aiohttp.ClientHttpProxyError(request_info, (), status=status, message="no route"))
+    breaker = CircuitBreaker(60)
+    breaker.record_reply(is_answer=True)
+    assert any(breaker.record_failure(Attempts(), error) for _ in range(FAILURE_THRESHOLD)) == is_outage
 
 
 def test_the_circuit_opens_on_a_refused_connection_unless_max_outage_is_zero() -> None:

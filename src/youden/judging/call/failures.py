@@ -24,13 +24,14 @@ _CODES_IN_TEXT = (
     *("invalid_model", "model_not_found"),
 )
 _TRANSIENT = {408, 409, 429}
-_NO_SERVER = {502, 503, 504}
 _REJECTED = 400
 TOO_MANY_REQUESTS = 429
 _CLASSIFIED_BY_MESSAGE = {_REJECTED, 412, 422, TOO_MANY_REQUESTS}
 """Statuses with which providers report the state of an account only in the message."""
 _FORBIDDEN = 403
 PROXY_AUTHENTICATION_REQUIRED = 407
+_NO_SERVER = {502, 503, 504, PROXY_AUTHENTICATION_REQUIRED}
+"""Statuses of a gateway or proxy that cannot reach the server. A 407 is transient only if a proxy opens no tunnel for now."""
 _FATAL = {401, 402, 403, 404, 405, PROXY_AUTHENTICATION_REQUIRED}
 
 
@@ -229,7 +230,7 @@ def find_fatal_code(message: str) -> str | None:
 
 
 def is_no_response(error: CallError) -> bool:
-    """Return whether the server itself sent no usable reply: there was none, or a gateway reported that it got none."""
+    """Return whether the server itself sent no usable reply: there was none, or a gateway or proxy reported that it got none."""
     return error.kind == "transient" and (error.status is None or error.status in _NO_SERVER)
 
 
