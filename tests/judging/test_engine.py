@@ -21,7 +21,7 @@ from scripted import Counted, Scripted
 from small_pools import make_pool
 from store_connections import connection_of
 from wire_server import Fault, Reply, WireServer, running, same_item, well_behaved
-from youden import judge_async
+from youden import judge, judge_async
 from youden.errors import BudgetError, ConfigError, InputError, JudgeError, TooManyMissingError
 from youden.judging.call.budget import Budget
 from youden.judging.call.failures import CallError
@@ -30,7 +30,7 @@ from youden.judging.engine import judge_plan
 from youden.judging.scheduler.calling import max_call_cost
 from youden.judging.scheduler.loop import MIN_ALLOCATIONS_PER_COLLECTION, GarbageCollection
 from youden.judging.scheduler.options import JudgingOptions
-from youden.judging.scheduler.shutdown import exceeds_max_missing
+from youden.judging.scheduler.shutdown import check_answered, exceeds_max_missing
 from youden.judging.store.answers import Store, open_store
 from youden.types import PAIRED, Completion, Plan, Request, Verdicts
 
@@ -219,6 +219,17 @@ async def test_an_error_on_missing_answers_states_counts_that_exceed_the_limit(s
             await judged.ask(plan, pool, server.url, store, concurrency=120, start_concurrency=120)
     n_missing, n_done = map(int, re.findall(r"^(\d+) of (\d+) trials", caught.value.message)[0])
     assert exceeds_max_missing(n_missing, n_done, max_missing=0.01)
+
+
+def test_a_fraction_of_missing_answers_that_equals_the_limit_is_allowed() -> None:
+    """As floats, .29 · 100 is less than 29, and .29 · 200 is less than 58."""
+    assert not exceeds_max_missing(58, 200, max_missing=0.29, is_certain=True)
+    answers = iter([None] * 29 + [True] * 71)
+    plan = replace(PLAN, trials=PLAN.trials.take(slice(100)))
+    verdicts = judge(plan, judge=lambda _first, _second: next(answers), max_missing=0.29)
+    check_answered(verdicts, max_missing=0.29)
+    with pytest.raises(TooManyMissingError):
+        check_answered(verdicts, max_missing=0.289)
 
 
 async def test_missing_answers_that_exceed_the_limit_only_by_chance_do_not_stop_a_run(store: Store) -> None:

@@ -291,7 +291,7 @@ def _check_function_answers(verdicts: Verdicts, max_missing: float) -> None:
     n_missing = n_trials - int(verdicts.answered.sum())
     if 0 < n_trials == n_missing:
         problem = f"None of the {n_trials:,} trials was answered: the function returned None. Correct the function."
-    elif n_missing > max_missing * n_trials:
+    elif n_trials and n_missing / n_trials > max_missing:
         problem = (
             f"The function returned None for {n_missing:,} of {n_trials:,} trials, which is more than max_missing = "
             f"{max_missing:g} allows. Correct the function, or pass a larger max_missing; no answers were stored."

@@ -328,8 +328,11 @@ def exceeds_max_missing(n_missing: int, n_done: int, *, max_missing: float, is_c
         True if `n_done` is at least 200, and `n_missing` exceeds `max_missing` · `n_done` by more than three standard errors, or,
         if `is_certain`, by any number.
     """
-    std_error = 0.0 if is_certain else math.sqrt(max_missing * (1 - max_missing) * n_done)
-    return n_done >= MIN_TRIALS_BEFORE_STOP and n_missing > max_missing * n_done + 3 * std_error
+    if n_done < MIN_TRIALS_BEFORE_STOP:
+        return False
+    # fractions are compared, because a product such as .29 · 100 may be less than 29
+    std_error = 0.0 if is_certain else math.sqrt(max_missing * (1 - max_missing) / n_done)
+    return n_missing / n_done > max_missing + 3 * std_error
 
 
 def check_answered(verdicts: Verdicts, *, max_missing: float) -> None:
@@ -351,7 +354,7 @@ def check_answered(verdicts: Verdicts, *, max_missing: float) -> None:
     if n_done == 0:
         return
     n_missing = n_done - int(verdicts.answered.sum())
-    if n_missing > max_missing * n_done or n_missing == n_done:
+    if n_missing / n_done > max_missing or n_missing == n_done:
         counts = Counter(MISSING_REASONS[code] for code in verdicts.missing_reason)
         del counts["pending"]
         reasons = format_missing_reasons(counts)

@@ -322,7 +322,7 @@ def _make_result(
     n_missing = n_texts - pool.n_responses
     reasons = "; ".join(models.reasons)
     uncertain_costs = models.budget.describe_uncertain_costs()
-    if n_missing > max_missing * n_texts:
+    if n_texts and n_missing / n_texts > max_missing:
         error = make_too_many_missing_error(
             n_missing, n_texts, reasons=reasons, max_missing=max_missing, what="responses"
         )
