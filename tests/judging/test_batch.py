@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import math
 import time
 from collections.abc import Iterator
 from copy import deepcopy
@@ -126,8 +127,11 @@ async def test_judge_uses_the_batch_api_if_batching_is_set(tmp_path: Path, monke
     assert status[-1] == "batch batch_0: completed, 240 of 240 done"
     with pytest.raises(ConfigError, match=r"got 'batches'.*\[judge-mode\]"):
         await judge_async(PLAN, judge=judge, store=store, mode="batches")  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match=r"got 0.*\[judge-poll\]"):
-        await judge_async(PLAN, judge=judge, store=store, mode="batch", poll=0)
+    for poll in (0, math.inf):
+        with pytest.raises(ConfigError, match=rf"got {poll}.*\[judge-poll\]"):
+            await judge_async(PLAN, judge=judge, store=store, mode="batch", poll=poll)
+    with pytest.raises(ConfigError, match=r"`poll`.*got NoneType.*\[argument-type\]"):
+        await judge_async(PLAN, judge=judge, store=store, mode="batch", poll=None)  # type: ignore[arg-type]
 
 
 @settings(max_examples=25, deadline=None)

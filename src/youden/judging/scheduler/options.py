@@ -6,6 +6,7 @@ Money is spent only under a cap, and only if the cap can be enforced; `check_cap
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from numbers import Real
@@ -89,14 +90,17 @@ def make_batch_options(
     Raises
     ------
     ConfigError
-        [judge-mode]: if the mode is unknown. [judge-poll]: if `poll` is not above 0.
+        [judge-mode]: if the mode is unknown. [argument-type], [judge-poll]: if `poll` is not a finite number above 0.
     """
     if mode not in get_args(Mode):
         raise ConfigError(
             f"The mode of a judge must be 'calls' or 'batch': got {mode!r}. Pass one of the two.", slug="judge-mode"
         )
-    if not poll > 0:
-        raise ConfigError(f"poll must be above 0 seconds: got {poll:g}. Pass the seconds to wait.", slug="judge-poll")
+    check_argument("poll", poll, Real, "Pass the seconds to wait, such as 30.0.")
+    if not 0 < poll < math.inf:
+        raise ConfigError(
+            f"poll must be a finite number of seconds above 0: got {poll:g}. Pass the seconds to wait.", slug="judge-poll"
+        )
     if mode == "calls":
         return None
     folder_path = None if folder is None else Path(folder)
