@@ -16,8 +16,8 @@ from urllib.parse import quote
 import pytest
 
 from commands import Youden, wire_judge, write_config, write_small_run
-from judged import ask, dense_plan
-from scripted import Scripted
+from judged import NOWHERE, ask, dense_plan, judge_config
+from scripted import Clock, Scripted
 from small_pools import make_pool
 from wire_server import Reply, WireServer, same_item, well_behaved
 from youden import judge_async
@@ -26,7 +26,8 @@ from youden.data.pools.pool_reader import write_pool
 from youden.engines.ray import RayPlacement
 from youden.errors import BudgetError, TooManyMissingError
 from youden.judging.scheduler.options import JudgingOptions
-from youden.judging.store.answers import open_store
+from youden.judging.store.answers import Store, open_store
+from youden.judging.store.leases import LEASE_SECONDS, Leases
 from youden.judging.store.worker_group import coordinate_run
 from youden.pipeline import offline
 from youden.pipeline.judged_run import get_run_name, plan_run
@@ -72,6 +73,33 @@ async def test_equal_simultaneous_calls_pay_once_even_if_retried_on_request(tmp_
         results = await asyncio.gather(*[judge_async(PLAN, **options, retry_failed=True) for _ in range(3)])
     assert server.n_requests == 2 * len(PLAN)
     assert all(verdicts.answered.all() for verdicts in results)
+
+
+@pytest.mark.slow
+async def test_calls_that_wait_for_the_rate_limit_are_not_sent_after_a_lease_was_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The time passes without a renewal, as if this machine was suspended, and another process takes over the requests."""
+    clock = Clock()
+    monkeypatch.setattr(Store, "leases", lambda store: Leases(store.backend, now=clock))
+    keys = {key for _, key, _ in judge_config(NOWHERE).questions().iter_requests(PLAN)}
+    judge = Scripted(lambda request: same_item({"messages": [{"content": request.messages[-1].content}]}))
+    with open_store(tmp_path / "v.db") as store:
+        run = asyncio.create_task(ask(PLAN, POOL, judge, store, requests_per_minute=3000))
+        while judge.n_calls < 5:
+            await asyncio.sleep(0.01)
+        other_process = store.leases()
+        for _ in range(9):
+            other_process.acquire(["another request"])
+            clock.now += LEASE_SECONDS / 4
+            other_process.renew()
+        assert other_process.acquire(sorted(keys)) >= keys - store.answers(sorted(keys)).keys()
+        n_calls = judge.n_calls
+        await asyncio.sleep(0.7)
+        assert judge.n_calls == n_calls
+        other_process.release()
+        assert (await run).answered.all()
+    assert judge.n_calls == len(PLAN)
 
 
 async def test_a_waiting_process_sends_the_requests_of_one_that_exhausted_its_budget(tmp_path: Path) -> None:

@@ -40,8 +40,8 @@ class Caller:
     learned_rate : LearnedRateLimiter
     is_stopped : bool
         Whether no more calls are sent.
-    has_leases : callable
-        Returns whether the leases on the requests are certainly valid; if they are not, nothing is sent.
+    has_lease : callable
+        Returns whether the lease on the request of a call is certainly valid; if it is not, the call is not sent.
     """
 
     def __init__(self, backend: Backend, config: JudgeConfig, budget: Budget) -> None:
@@ -51,7 +51,7 @@ class Caller:
         self.concurrency = ConcurrencyLimiter(config.concurrency, start=config.start_concurrency)
         self.breaker = CircuitBreaker(config.max_outage)
         self.is_stopped = False
-        self.has_leases: Callable[[], bool] = lambda: True
+        self.has_lease: Callable[[Call], bool] = lambda _: True
         self._typical_usage = TypicalUsage()
         self._answer_limit = config.answer_limit
         self._rate_limit_timeouts: set[asyncio.Timeout] = set()
@@ -101,7 +101,7 @@ class Caller:
         spent = 0.0  # cost that the cap counts
         booked: float | None = None  # cost of the call; None until it is answered
         try:
-            estimated_tokens = await self._wait_for_rate_limit(call.request)
+            estimated_tokens = await self._wait_for_rate_limit(call)
             spent = max_cost  # from here on, the server may charge the call
             send_time = time.monotonic()
             number = self.learned_rate.number_request()
@@ -154,8 +154,8 @@ class Caller:
         self.budget.record_lost_call(self.config.name, usd, max_cost)
         return usd
 
-    async def _wait_for_rate_limit(self, request: Request) -> float:
-        """Wait until the rate limits allow a request, and return its estimated number of tokens; 0 without a limit.
+    async def _wait_for_rate_limit(self, call: Call) -> float:
+        """Wait until the rate limits allow the request of a call, and return its estimated number of tokens; 0 without a limit.
 
         Raises: CallError if the run ends meanwhile, or if the lease on the request may have expired. A lease reserves the request
         for this process, so that no other process sends it.
@@ -165,11 +165,11 @@ class Caller:
             await self._wait_until_stopped(self.learned_rate.acquire())
         if self.rate_limiter.is_limited:
             # about four characters per token
-            estimated_tokens = count_characters(request) / 4 + self.config.answer_tokens
+            estimated_tokens = count_characters(call.request) / 4 + self.config.answer_tokens
             await self._wait_until_stopped(self.rate_limiter.acquire(estimated_tokens))
         if self.is_stopped:
             raise CallError("The run ended before the request was sent.", kind="transient")
-        if not self.has_leases():
+        if not self.has_lease(call):
             raise CallError("The lease on the request may have expired.", kind="transient")
         return estimated_tokens
 

@@ -68,10 +68,9 @@ class RequestLoop:
         self._policy = RetryPolicy(caller.config.max_tries, caller.config.backoff)
         self._queue = CallQueue(caller.config.concurrency)
         self._dispatcher = Dispatcher(outcomes, queue=self._queue, caller=caller)
-        self._caller.has_leases = lambda: not self._dispatcher.leases.maybe_expired
+        self._caller.has_lease = self._dispatcher.has_lease
         self._n_in_flight = 0
         self._n_cancelled = 0
-        self._n_lease_losses = 0  # how often the maintenance loop found that all leases may have expired
         self._first_failure_lock = asyncio.Lock()
         self._flush_needed, self._flushed = asyncio.Event(), asyncio.Event()
         self._stop.on_stop.append(self._stop_sending)
@@ -178,7 +177,7 @@ class RequestLoop:
         if self._stop.is_stopped:
             self._queue.close(call)
             return
-        if self._dispatcher.leases.maybe_expired:
+        if not self._dispatcher.has_lease(call):
             self._leave_to_other_process(call)
             return
 
@@ -198,7 +197,6 @@ class RequestLoop:
 
         call : call whose request this process may send
         """
-        n_lease_losses_before = self._n_lease_losses
         call.last_attempt_usd = 0.0  # the cost of its previous attempt is booked already
         try:
             completion = await self._probe_and_attempt(call)
@@ -211,10 +209,8 @@ class RequestLoop:
             self._queue.close(call)
         except CallError as error:
             self._outcomes.record_cost(call.key, call.last_attempt_usd)
-            # `has_leases` alone is not enough: the lease may have been lost during the attempt and acquired again
-            was_lease_lost = self._n_lease_losses > n_lease_losses_before or not self._caller.has_leases()
             may_be_sent_again = error.kind == "transient" and not self._stop.is_stopped
-            if may_be_sent_again and was_lease_lost:
+            if may_be_sent_again and not self._dispatcher.has_lease(call):
                 self._leave_to_other_process(call)
             else:
                 await self._handle_failure(call, error)
@@ -371,6 +367,7 @@ class RequestLoop:
         if answered_call is None:
             return
         probe = Call(answered_call.key, answered_call.rows, answered_call.cached, answered_call.make_request)
+        probe.n_lease_losses = call.n_lease_losses  # it is sent in place of `call`
         try:
             await self._caller.attempt(probe)
         except CallError as error:
@@ -431,7 +428,6 @@ class RequestLoop:
 
     def _leave_unsent_calls_to_other_processes(self) -> None:
         """Wait for other processes to answer all calls that are not in flight, because our leases may have expired."""
-        self._n_lease_losses += 1
         for call in self._queue.remove_unsent_calls():
             self._dispatcher.calls_of_other_processes[call.key] = call
 

@@ -99,7 +99,8 @@ def make_batch_options(
     check_argument("poll", poll, Real, "Pass the seconds to wait, such as 30.0.")
     if not 0 < poll < math.inf:
         raise ConfigError(
-            f"poll must be a finite number of seconds above 0: got {poll:g}. Pass the seconds to wait.", slug="judge-poll"
+            f"poll must be a finite number of seconds above 0: got {poll:g}. Pass the seconds to wait.",
+            slug="judge-poll",
         )
     if mode == "calls":
         return None

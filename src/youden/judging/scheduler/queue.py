@@ -214,6 +214,10 @@ class Dispatcher:
                 return
             await self._queue.wait_for_change()
 
+    def has_lease(self, call: Call) -> bool:
+        """Return whether the lease that was acquired on the request of a call is certainly valid."""
+        return call.n_lease_losses == self.leases.n_losses and not self.leases.maybe_expired
+
     async def check_calls_of_other_processes(self) -> None:
         """Check the calls of other processes: take over stored results, and send requests whose leases expired."""
         await self._lease_and_queue(list(self.calls_of_other_processes.values()))
@@ -288,6 +292,7 @@ class Dispatcher:
         if not calls:
             return
         self._caller.backend.open()  # raises an error about the API key before anything is leased
+        n_lease_losses = self.leases.n_losses
         states = await asyncio.to_thread(self._acquire_leases, [call.key for call in calls])
 
         ended_keys = []
@@ -299,6 +304,7 @@ class Dispatcher:
             if needs_no_request:
                 ended_keys.append(key)
             elif key in states.leased_keys:
+                call.n_lease_losses = n_lease_losses
                 self._queue.add(call)
             elif not self._stop.is_stopped:
                 self.calls_of_other_processes[key] = call  # another process holds the lease

@@ -67,9 +67,15 @@ class Leases:
         Storage backend.
     now : callable, default monotonic_seconds
         Clock in seconds.
+
+    Attributes
+    ----------
+    n_losses : int
+        How often `renew` was called after the leases may have expired.
     """
 
     def __init__(self, backend: StorageBackend, *, now: Callable[[], float] = monotonic_seconds) -> None:
+        self.n_losses = 0
         self._backend = backend
         self._now = now
         self._holder = new_holder_name()
@@ -101,6 +107,7 @@ class Leases:
         if now - self._last_renewal < LEASE_SECONDS / 4:
             return
         if self.maybe_expired:
+            self.n_losses += 1
             # the other processes may not have reached the store either: forget when they last renewed their leases
             self._other_holders = {}
         self._backend.renew(self._holder, seconds=LEASE_SECONDS)

@@ -49,6 +49,8 @@ class Call:
         USD booked for the last attempt.
     attempts : Attempts
         Failed attempts.
+    n_lease_losses : int
+        Value of `Leases.n_losses` when the lease on its request was acquired.
     """
 
     key: str
@@ -58,6 +60,7 @@ class Call:
     usd: float = 0.0
     last_attempt_usd: float = 0.0
     attempts: Attempts = field(default_factory=Attempts)
+    n_lease_losses: int = 0
 
     @cached_property
     def request(self) -> Request:

@@ -202,9 +202,7 @@ class Models:
     def _make_loop(self, model: str, work: ModelWork) -> RequestLoop:
         """Make the loop that sends the requests in `work` to one model."""
         caller = self._callers[model]
-        outcomes = Outcomes(
-            work, caller.config, caller.backend, self._store, self._stop, self._log, self._options
-        )
+        outcomes = Outcomes(work, caller.config, caller.backend, self._store, self._stop, self._log, self._options)
         return RequestLoop(outcomes, caller=caller)
 
     def record_failure(self, reason: str) -> None:
