@@ -83,11 +83,17 @@ async def test_calls_that_wait_for_the_rate_limit_are_not_sent_after_a_lease_was
     clock = Clock()
     monkeypatch.setattr(Store, "leases", lambda store: Leases(store.backend, now=clock))
     keys = {key for _, key, _ in judge_config(NOWHERE).questions().iter_requests(PLAN)}
-    judge = Scripted(lambda request: same_item({"messages": [{"content": request.messages[-1].content}]}))
+    begun = asyncio.Event()
+
+    def say(request: Request) -> str:
+        if judge.n_calls == 5:
+            begun.set()
+        return same_item({"messages": [{"content": request.messages[-1].content}]})
+
+    judge = Scripted(say)
     with open_store(tmp_path / "v.db") as store:
         run = asyncio.create_task(ask(PLAN, POOL, judge, store, requests_per_minute=3000))
-        while judge.n_calls < 5:
-            await asyncio.sleep(0.01)
+        await begun.wait()
         other_process = store.leases()
         for _ in range(9):
             other_process.acquire(["another request"])
