@@ -106,6 +106,17 @@ def test_the_log_has_one_object_per_line_and_is_appended_to(tmp_path: Path) -> N
         ProgressLog(None, tmp_path)
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has this device, which is always full")
+def test_a_log_on_a_full_disk_is_named_and_hides_no_other_error() -> None:
+    path = Path("/dev/full")
+    full = r"/dev/full cannot be written \(No space left.*\[log-unwritable\]"
+    with pytest.raises(ConfigError, match=full), ProgressLog(None, path) as log:
+        log.write_event("call")
+    with pytest.raises(KeyError), ProgressLog(None, path) as log:
+        log.write_event("call")
+        raise KeyError
+
+
 def quoting(n: int, body: Any) -> Reply:
     """Return a server that quotes requests in its error messages."""
     output = f"your header was Bearer {KEY} and your password {WORD}"

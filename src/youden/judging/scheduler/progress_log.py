@@ -6,7 +6,8 @@ Secrets are never passed to it, so that a log file can be shared.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Self
@@ -38,7 +39,7 @@ class ProgressLog:
     Raises
     ------
     ConfigError
-        [log-unwritable]: if the file cannot be opened.
+        [log-unwritable]: if the file cannot be opened. Later, if it cannot be written, for example because the disk is full.
     """
 
     def __init__(
@@ -48,16 +49,12 @@ class ProgressLog:
         self._now = now
         self._last_flush = now()
         self._file: BinaryIO | None = None
+        self._path = path
         if path is None:
             return
-        try:
+        with self._convert_errors():
             path.parent.mkdir(parents=True, exist_ok=True)
             self._file = path.open("ab")
-        except OSError as error:
-            raise ConfigError(
-                f"The log {path} cannot be written ({error.strerror}). Set --log to another path.",
-                slug="log-unwritable",
-            ) from None
 
     def __enter__(self) -> Self:
         return self
@@ -66,7 +63,8 @@ class ProgressLog:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._file is not None:
-            self._file.close()
+            with self._convert_errors() if error is None else suppress(OSError):
+                self._file.close()
 
     def start(self, total: int, *, what: str) -> None:
         """Report the start of the work on `total` trials; `what` describes the work, for display."""
@@ -155,7 +153,19 @@ class ProgressLog:
             return
         now = self._now()
         line = orjson.dumps({"time": round(now, 3), "event": event, **fields})
-        self._file.write(line + b"\n")
-        if now - self._last_flush >= FLUSH_SECONDS:
-            self._last_flush = now
-            self._file.flush()
+        with self._convert_errors():
+            self._file.write(line + b"\n")
+            if now - self._last_flush >= FLUSH_SECONDS:
+                self._last_flush = now
+                self._file.flush()
+
+    @contextmanager
+    def _convert_errors(self) -> Iterator[None]:
+        """Convert errors of the file system inside the block to ConfigError [log-unwritable]."""
+        try:
+            yield
+        except OSError as error:
+            raise ConfigError(
+                f"The log {self._path} cannot be written ({error.strerror}). Set --log to another path.",
+                slug="log-unwritable",
+            ) from None
