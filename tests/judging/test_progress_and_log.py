@@ -109,12 +109,17 @@ def test_the_log_has_one_object_per_line_and_is_appended_to(tmp_path: Path) -> N
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has this device, which is always full")
 def test_a_log_on_a_full_disk_is_named_and_hides_no_other_error() -> None:
     path = Path("/dev/full")
+
+    def write_and_fail() -> None:
+        with ProgressLog(None, path) as log:
+            log.write_event("call")
+            raise KeyError
+
     full = r"/dev/full cannot be written \(No space left.*\[log-unwritable\]"
     with pytest.raises(ConfigError, match=full), ProgressLog(None, path) as log:
         log.write_event("call")
-    with pytest.raises(KeyError), ProgressLog(None, path) as log:
-        log.write_event("call")
-        raise KeyError
+    with pytest.raises(KeyError):
+        write_and_fail()
 
 
 def quoting(n: int, body: Any) -> Reply:
