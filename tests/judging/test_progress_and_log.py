@@ -45,6 +45,16 @@ def test_the_progress_line_has_rate_answers_failures_429s_cost_and_remaining_tim
     assert Tally("judging", 10, 0.0).format_line(0.0) == "judging: 0 of 10, 0 answered"
 
 
+def test_requests_that_are_too_long_do_not_count_as_answered_from_the_store() -> None:
+    out = io.StringIO()
+    log = ProgressLog(ProgressBar(Console(file=out, width=200), clock=Clock()))
+    log.start(9, what="judging")
+    log.advance(4, stored=True)
+    log.advance(5, outcome="not_asked", stored=True)
+    log.stop()
+    assert "4 answered, 4 from the store, 5 failed (5 not_asked)" in out.getvalue()
+
+
 def test_without_a_terminal_plain_lines_are_printed_at_intervals_and_at_the_end() -> None:
     clock, out = Clock(), io.StringIO()
     bar = ProgressBar(Console(file=out, width=40), clock=clock)
