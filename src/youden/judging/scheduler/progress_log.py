@@ -97,7 +97,9 @@ class ProgressLog:
         is_answered = outcome == "answered"
         n_failed = 0 if is_answered else n
         reason = "" if is_answered else outcome
-        n_stored = n if stored and outcome != "not_asked" else 0  # a request that is too long has no outcome in the store
+        n_stored = (
+            n if stored and outcome != "not_asked" else 0
+        )  # a request that is too long has no outcome in the store
         self._progress.advance(n, failed=n_failed, usd=usd, cached=n_stored, reason=reason)
 
     def record_throttled(self) -> None:
