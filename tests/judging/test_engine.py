@@ -16,12 +16,13 @@ import numpy as np
 import pytest
 
 import judged
+import youden
 from judged import ENVIRONMENT, KEY, NOWHERE, dense_plan, judge_config, missing, truth
 from scripted import Counted, Scripted
 from small_pools import make_pool
 from store_connections import connection_of
 from wire_server import Fault, Reply, WireServer, running, same_item, well_behaved
-from youden import judge, judge_async
+from youden import judge_async
 from youden.errors import BudgetError, ConfigError, InputError, JudgeError, TooManyMissingError
 from youden.judging.call.budget import Budget
 from youden.judging.call.failures import CallError
@@ -226,7 +227,7 @@ def test_a_fraction_of_missing_answers_that_equals_the_limit_is_allowed() -> Non
     assert not exceeds_max_missing(58, 200, max_missing=0.29, is_certain=True)
     answers = iter([None] * 29 + [True] * 71)
     plan = replace(PLAN, trials=PLAN.trials.take(slice(100)))
-    verdicts = judge(plan, judge=lambda _first, _second: next(answers), max_missing=0.29)
+    verdicts = youden.judge(plan, judge=lambda _first, _second: next(answers), max_missing=0.29)
     check_answered(verdicts, max_missing=0.29)
     with pytest.raises(TooManyMissingError):
         check_answered(verdicts, max_missing=0.289)
