@@ -174,6 +174,9 @@ def test_the_remaining_cost_is_proportional_to_the_remaining_characters(store: S
     store.flush()
     cost = estimate(PLAN, config, environment={}, store=store.name)
     assert cost.stored == len(keys[::4])
+    limited = load_judge_config(API | {"requests_per_minute": 2})
+    assert estimate(PLAN, limited, environment={}, store=store.name).minutes == (len(PLAN) - cost.stored) / 2
+    assert estimate(PLAN, limited, environment={}).minutes == len(PLAN) / 2
     assert cost.usd_left == pytest.approx((1 - cost.stored / len(PLAN)) * (cost.usd or 0), rel=0.02)
 
 

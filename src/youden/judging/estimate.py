@@ -236,7 +236,7 @@ def estimate(
         The estimate. `calls` counts all trials. `tokens_in`, `tokens_out`, `usd` and `minutes` count a request that several
         trials share once. `stored` counts the trials with an answer or a rejection in the store, or an answer in `saved`.
         `usd_left` is the cost of the others in USD; None if no outcome is stored. If a price is unknown, `usd` and `usd_left` are
-        None.
+        None. `minutes` is the duration of the requests without a stored outcome.
     """
     if config.judges:
         estimate_judge = partial(
@@ -277,9 +277,11 @@ def estimate(
         cost = add_remaining_cost(cost, saved.intersection)
     if is_repeated.any():
         cost = _without_repeated_requests(cost, config, is_repeated, characters)
+    prices = "" if cost.usd is None else config.price_source
+    if cost.stored:  # the duration of the other calls is known already
+        return replace(cost, prices=prices)
     n_requests = cost.calls - cost.n_shared
     minutes, pace = expected_duration(config, n_calls=n_requests, n_tokens=cost.tokens_in + cost.tokens_out)
-    prices = "" if cost.usd is None else config.price_source
     return replace(cost, prices=prices, minutes=minutes, pace=pace)
 
 
@@ -371,7 +373,7 @@ def _with_remaining_cost(
     *,
     is_repeated: Bools,
 ) -> Cost:
-    """Add to an estimate the number of trials with a stored outcome, and the cost of the remaining requests.
+    """Add to an estimate the number of trials with a stored outcome, and the cost and duration of the remaining requests.
 
     The input tokens of a request are assumed to be proportional to its characters. All answers are assumed to have the same
     number of tokens.
@@ -383,7 +385,8 @@ def _with_remaining_cost(
     characters : int array (n_trials,), number of characters of each trial's request
     is_repeated : bool array (n_trials,), whether an earlier trial has the same request
 
-    Returns the estimate with `stored` and `usd_left`; `usd_left` is None if no outcome is stored or a price is unknown.
+    Returns the estimate with `stored` and `usd_left`; `usd_left` is None if no outcome is stored or a price is unknown. If an
+    outcome is stored, the estimate also has `minutes` and `pace`.
     """
     remaining = _count_remaining(find_answered, row_keys, characters, is_repeated)
     if remaining.n_stored_trials == 0:
@@ -391,7 +394,9 @@ def _with_remaining_cost(
     remaining_tokens_in = cost.tokens_in * remaining.n_characters / int(characters.sum())
     remaining_tokens_out = cost.tokens_out * remaining.n_requests / len(characters)
     usd_left = _compute_cost(config, remaining_tokens_in, remaining_tokens_out)
-    return replace(cost, stored=remaining.n_stored_trials, usd_left=usd_left)
+    n_tokens = remaining_tokens_in + remaining_tokens_out
+    minutes, pace = expected_duration(config, n_calls=remaining.n_requests, n_tokens=n_tokens)
+    return replace(cost, stored=remaining.n_stored_trials, usd_left=usd_left, minutes=minutes, pace=pace)
 
 
 def _with_answers_under_other_settings(

@@ -202,7 +202,7 @@ class Cost:
     prices: str = ""
     """Source of the prices; empty if nothing is priced."""
     minutes: float | None = None
-    """Expected duration; None if unknown."""
+    """Expected duration of the calls without a stored answer; None if unknown."""
     pace: str = ""
     """Basis of the expected duration."""
     stored: int = 0
