@@ -427,6 +427,24 @@ def test_reasoning_of_a_model_is_not_part_of_its_response(
     assert (read_pool(generation_folder / "made").n_missing, generating_server.n_requests) == (0, len(TOLD) + 1)
 
 
+def test_the_responses_of_a_pool_whose_store_is_lost_are_not_replaced(
+    youden: Youden, generation_folder: Path, generating_server: WireServer
+) -> None:
+    write(generation_folder / "agents.yaml", "agents: [{id: a, model: m, instruction: faithful}]")
+    write(generation_folder / "items.jsonl", '{"id": "i", "prompt": "Rivers rise."}')
+    generating_server.behave = lambda n, _: Reply(f"Answer {n}.")
+    command = ["generate", "agents.yaml", "items.jsonl", "--out", "made", "--model-map", "m=free.yaml"]
+    youden(*command).well()
+    youden(*command, "--repeats", "2").well()
+    for option in ([], ["--store", "other.db"]):
+        (generation_folder / ".youden" / "answers.db").unlink(missing_ok=True)
+        refused = youden(*command, "--repeats", "3", *option)
+        assert refused.refuses("out-not-empty")
+        assert "lacks the answers of 2 of the 2 responses in made" in refused.err
+    assert generating_server.n_requests == 2
+    assert read_pool(generation_folder / "made").all_texts.ravel().tolist() == ["Answer 0.", "Answer 1."]
+
+
 @pytest.mark.parametrize("name", ["items.jsonl", "agents.jsonl"])
 def test_a_generated_pool_replaces_no_file_that_is_not_its_own(youden: Youden, tmp_path: Path, name: str) -> None:
     agents = write(tmp_path / "agents.yaml", "items: items\nagents:\n  - { id: short, steps: [{ pick: { n: 1 } }] }\n")

@@ -8,21 +8,24 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
 import numpy as np
 
+from youden.data.pools.pool_reader import RESPONSES, read_pool
 from youden.errors import ConfigError
 from youden.judging.config.judge_files import JudgeConfig
 from youden.judging.scheduler.options import JudgingOptions, check_cap
 from youden.judging.scheduler.shutdown import make_too_many_missing_error, run_until_stopped
-from youden.judging.store.answers import open_store
+from youden.judging.store.answers import Store, open_store
 from youden.pools.generation.agent_requests import AgentRequest, Models, build_agent_request, read_response
 from youden.pools.generation.agents import SOURCE, AgentsFile, AgentSpec, Instruction
 from youden.pools.generation.generation import Generation
 from youden.streams import standalone_stream
+from youden.text.printable import redact_location
 from youden.text.sentences import format_count
 from youden.text.transforms import apply_steps
 from youden.types import Completion, Pool
@@ -144,6 +147,60 @@ def collect_requests(
     # the generation passes all its requests to the function, which sends nothing; the responses are not used
     asyncio.run(_generate_responses(generation, record_and_answer))
     return requests
+
+
+def check_stored_responses(generation: Generation, out: Path, store: str) -> None:
+    """Check that a store has the answers from which the responses of an existing pool were made.
+
+    Without them, the responses would be requested again, and other texts would replace them.
+
+    Parameters
+    ----------
+    generation : Generation
+        Agents, items and instructions.
+    out : Path
+        Folder of the pool. Without a pool in it, nothing is checked.
+    store : str
+        Path or URL of the store, which need not exist.
+
+    Raises
+    ------
+    ConfigError
+        [out-not-empty]: if answers are missing.
+    """
+    if not generation.makes_calls or not (out / RESPONSES).exists():
+        return
+    existing = read_pool(out)
+    texts = _read_stored_responses(generation, store)
+    stored_pool, _ = _build_pool(generation, texts, name=existing.name)
+    n_stored = {agent.id: n for agent, n in zip(stored_pool.agents, stored_pool.n_repeats, strict=True)}
+    n_missing = sum(
+        int(np.maximum(n - n_stored[agent.id], 0).sum())
+        for agent, n in zip(existing.agents, existing.n_repeats, strict=True)
+    )
+    if n_missing > 0:
+        raise ConfigError(
+            f"The store {redact_location(store)} lacks the answers of {n_missing:,} of the {existing.n_responses:,} responses in "
+            f"{out}. They would be requested again, and other texts would replace them. Set --store to the store of the pool, import "
+            "a cassette of the pool into the store, or set another --out.",
+            slug="out-not-empty",
+        )
+
+
+def _read_stored_responses(generation: Generation, store: str) -> Responses:
+    """Return the responses whose answers a store has, as `_generate_responses` does; the others are None."""
+    answers: Store | None = None
+
+    async def find_answers(requests: Mapping[str, AgentRequest]) -> Mapping[str, Completion]:
+        return {} if answers is None else answers.answers(list(requests))
+
+    with ExitStack() as stack:
+        try:
+            answers = stack.enter_context(open_store(store, read_only=True))
+        except ConfigError as error:
+            if error.slug != "store-missing":
+                raise
+        return asyncio.run(_generate_responses(generation, find_answers))
 
 
 def _set_max_tokens(file: AgentsFile) -> dict[str, JudgeConfig]:
