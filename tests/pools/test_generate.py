@@ -402,9 +402,11 @@ def test_an_unknown_model_ends_generation_at_once(
     assert generating_server.n_requests <= 40
 
 
+@pytest.mark.parametrize("unfinished", [Reply("<think>A thought"), Reply("", finish_reason="length")])
 def test_reasoning_of_a_model_is_not_part_of_its_response(
-    youden: Youden, generation_folder: Path, generating_server: WireServer
+    youden: Youden, generation_folder: Path, generating_server: WireServer, unfinished: Reply
 ) -> None:
+    """A server that keeps the reasoning to itself returns an empty text if the reasoning does not end."""
     write(generation_folder / "agents.yaml", "agents: [{id: writer, model: m, instruction: mine.md}]")
     write(generation_folder / "mine.md", "Rewrite {{text}}")
     items = [json.dumps({"id": f"i{n}", "prompt": f"{word} come. Then they go."}) for n, word in enumerate(TOLD)]
@@ -412,7 +414,7 @@ def test_reasoning_of_a_model_is_not_part_of_its_response(
 
     def thinks(_n: int, body: Mapping[str, Any]) -> Reply:
         ends = "Tides" not in body["messages"][-1]["content"]
-        return Reply("<think>A thought.</think>\n\nAn answer." if ends else "<think>A thought")
+        return Reply("<think>A thought.</think>\n\nAn answer.") if ends else unfinished
 
     generating_server.behave = thinks
     command = ["generate", "agents.yaml", "items.jsonl", "--out", "made", "--model-map", "m=free.yaml"]
