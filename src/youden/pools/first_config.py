@@ -299,7 +299,7 @@ def _update_pool(
     if is_judged and merge.pool.digest != pool.digest:
         pool_path = _find_free_path(pool_path, merge.pool.digest)
         write_imported_pool(merge.pool, pool_path)
-    elif not is_judged and imported is not None:
+    elif not is_judged and config_pool != source.resolve():
         write_pool(merge.pool, pool_path)
     else:
         pool_path = Path(config.pool)
