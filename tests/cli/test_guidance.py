@@ -15,7 +15,7 @@ import click
 import pytest
 import yaml
 
-from commands import Youden, write_pool_table
+from commands import Youden, write_config, write_pool_table
 from report_runs import judged
 from youden import cli, read_pool
 from youden.cli.results import CHARTS
@@ -110,6 +110,7 @@ def test_init_writes_a_valid_config_and_prints_the_next_step(youden: Youden, tmp
     assert ended.out.splitlines()[1].startswith("next: youden check mine.yaml")
     text = (tmp_path / "mine.yaml").read_text(encoding="utf-8")
     assert "5 agents × 12 items: 60 responses, 0 missing" in text
+    assert "# The maximum cost of the run over all commands, in USD." in text
     assert youden("run", "mine.yaml").code == 0
     again = youden("init", "mine.csv")
     assert again.code == 0
@@ -131,6 +132,15 @@ def test_init_adds_a_pool_to_the_imported_pool_of_a_config(youden: Youden, tmp_p
     write_pool(new_agent, tmp_path / "more")
     assert "1 new agent" in youden("init", "more", "--out", "raw.yaml").well().out
     assert [agent.id for agent in read_pool(tmp_path / "pools" / "raw").agents] == ["a", "b", "c", "d"]
+
+
+def test_init_sets_a_cap_for_a_jury_that_makes_calls(youden: Youden, tmp_path: Path) -> None:
+    write_pool_table(tmp_path / "mine.csv")
+    write_config(tmp_path / "panel.yaml", backend="jury", judges=["gpt-4o-mini", "claude-haiku-4.5", "lexical"])
+    youden("init", "mine.csv", "--judge", "panel.yaml").well()
+    text = (tmp_path / "mine.yaml").read_text(encoding="utf-8")
+    assert "\nmax_cost: " in text
+    assert "with panel." in text
 
 
 def test_settings_that_comments_of_init_suggest_are_valid(youden: Youden, tmp_path: Path) -> None:
