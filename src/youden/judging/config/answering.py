@@ -207,9 +207,9 @@ class AnswerSettings(BaseModel):
 
     @property
     def answer_limit(self) -> int | None:
-        """Largest number of tokens that an answer can have; None if nothing limits it."""
-        limits = [value for name, value in self.request_parameters.items() if name in _LIMITS]
-        return next((limit for limit in limits if isinstance(limit, int)), None)
+        """Largest number of tokens that an answer can have; None if nothing limits it. Of two limits, servers may use either."""
+        limits = [self.request_parameters.get(name) for name in _LIMITS]
+        return max((limit for limit in limits if isinstance(limit, int)), default=None)
 
     def describe(self) -> dict[str, Json]:
         """Return the settings that the answers depend on. The settings are stored with the answers of a run.
