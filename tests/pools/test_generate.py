@@ -447,6 +447,21 @@ def test_the_responses_of_a_pool_whose_store_is_lost_are_not_replaced(
     assert read_pool(generation_folder / "made").all_texts.ravel().tolist() == ["Answer 0.", "Answer 1."]
 
 
+def test_the_limit_of_an_agent_is_sent_by_the_parameter_that_its_model_accepts(
+    youden: Youden, generation_folder: Path, generating_server: WireServer
+) -> None:
+    """OpenAI's reasoning models reject `max_tokens`."""
+    write(generation_folder / "agents.yaml", "agents: [{id: a, model: m, instruction: faithful, max_tokens: 80}]")
+    write(generation_folder / "items.jsonl", '{"id": "i", "prompt": "Rivers rise."}')
+    model = (generation_folder / "free.yaml").read_text(encoding="utf-8")
+    write(generation_folder / "o.yaml", f"{model}\nmax_tokens: null\nparameters: {{max_completion_tokens: 2048}}\n")
+    generating_server.behave = lambda *_: Reply("An answer.")
+    assert youden("generate", "agents.yaml", "items.jsonl", "--out", "made", "--model-map", "m=o.yaml").code == 0
+    (body,) = generating_server.bodies
+    assert "max_tokens" not in body
+    assert body["max_completion_tokens"] == 80
+
+
 @pytest.mark.parametrize("name", ["items.jsonl", "agents.jsonl"])
 def test_a_generated_pool_replaces_no_file_that_is_not_its_own(youden: Youden, tmp_path: Path, name: str) -> None:
     agents = write(tmp_path / "agents.yaml", "items: items\nagents:\n  - { id: short, steps: [{ pick: { n: 1 } }] }\n")

@@ -181,8 +181,8 @@ def check_stored_responses(generation: Generation, out: Path, store: str) -> Non
     if n_missing > 0:
         raise ConfigError(
             f"The store {redact_location(store)} lacks the answers of {n_missing:,} of the {existing.n_responses:,} responses in "
-            f"{out}. They would be requested again, and other texts would replace them. Set --store to the store of the pool, import "
-            "a cassette of the pool into the store, or set another --out.",
+            f"{out}. They would be requested again, and other texts would replace them. Set --store to the store of the pool, "
+            "import a cassette of the pool into the store, or set another --out.",
             slug="out-not-empty",
         )
 
@@ -212,8 +212,15 @@ def _set_max_tokens(file: AgentsFile) -> dict[str, JudgeConfig]:
     configs = {}
     for name, config in file.models.items():
         max_tokens = max(agent.max_tokens for agent in file.agents if agent.model == name)
-        configs[name] = config.with_changes({"max_tokens": max_tokens})
+        configs[name] = config.with_changes(_make_limit(config, max_tokens))
     return configs
+
+
+def _make_limit(model: JudgeConfig, max_tokens: int) -> dict[str, Json]:
+    """Return the keys of a model's config that limit the tokens of an answer, by the parameter that the config uses."""
+    if "max_completion_tokens" in model.parameters:
+        return {"max_tokens": None, "parameters": {**model.parameters, "max_completion_tokens": max_tokens}}
+    return {"max_tokens": max_tokens}
 
 
 async def _respond_and_close(generation: Generation, models: Models) -> Responses:
@@ -359,8 +366,7 @@ def _configure_model(model: JudgeConfig, agent: AgentSpec, repeat: int) -> Judge
     repeat : number of the response to the item, from 1; the number minus 1 is added to the seed, so that the responses differ
     """
     seed = None if agent.seed is None else agent.seed + repeat - 1
-    parameters: dict[str, Json] = {"temperature": agent.temperature, "max_tokens": agent.max_tokens, "seed": seed}
-    return model.with_changes(parameters)
+    return model.with_changes({"temperature": agent.temperature, "seed": seed, **_make_limit(model, agent.max_tokens)})
 
 
 def _make_result(
