@@ -93,6 +93,10 @@ def test_a_cell_does_not_depend_on_neighbouring_cells(tmp_path: Path) -> None:
         ("agents: [{id: a, steps: [clone]}, {id: a, steps: [clone]}]", "is not available"),
         ("agents: [{id: a, step: [clone]}]", "agent 'a'"),
         ("agents: [{id: a, model: nobody, instruction: faithful}]", "--model-map nobody=JUDGE"),
+        (
+            "models: {m: claude-haiku-4.5}\nagents: [{id: a, model: m, instruction: faithful, seed: 3}]",
+            "Anthropic rejects",
+        ),
         ("agents: {", "it is not YAML"),
     ],
 )

@@ -334,9 +334,24 @@ def load_agents(path: Path, *, model_map: Mapping[str, str] | None = None) -> Ag
     names = sorted({agent.model for agent in content.agents if agent.model is not None})
     _check_model_map(replacements, names, path)
     models = {name: _load_model(name, content, path, replacements) for name in names}
+    _check_seeds(content.agents, models, path)
     file = AgentsFile(path=path, seed=content.seed, items=content.items, agents=tuple(content.agents), models=models)
     _ = file.sorted_agents  # raises [agents-circle] if the agents cannot be sorted
     return file
+
+
+def _check_seeds(agents: Sequence[AgentSpec], models: Mapping[str, JudgeConfig], path: Path) -> None:
+    """Raise ConfigError [agents-file] if an agent sets a seed and the provider of its model rejects seeds."""
+    for agent in agents:
+        if agent.model is None or agent.seed is None:
+            continue
+        provider = models[agent.model].record
+        if "seed" in provider.unsupported:
+            raise _make_file_error(
+                path,
+                f"agent '{agent.id}' sets `seed: {agent.seed}`, which {provider.title} rejects. Remove the seed, or map the model "
+                f"'{agent.model}' to one of another provider.",
+            )
 
 
 def _check_model_map(model_map: Mapping[str, str], names: Sequence[str], path: Path) -> None:
