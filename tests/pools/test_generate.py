@@ -115,6 +115,18 @@ def test_a_model_is_mapped_to_an_available_generator(target: str) -> None:
         assert caught.value.slug == "model-map"
 
 
+def test_the_cost_of_an_agent_includes_the_longest_responses_that_it_reads(tmp_path: Path) -> None:
+    text = """
+models: {m: {backend: openai, model: m, price: 1}}
+agents:
+  - {id: writer, model: m, instruction: faithful, max_tokens: 500}
+  - {id: cut, based_on: writer, steps: [{truncate: {words: 900}}]}
+  - {id: rewriter, based_on: cut, model: m, instruction: paraphrase, max_tokens: 1}
+"""
+    generation = plan_generation(load_agents(write(tmp_path / "a.yaml", text)), ITEMS, repeats=2)
+    assert generation.cost.tokens_in >= 500 * 2 * len(ITEMS)
+
+
 def test_a_model_map_is_refused_if_the_agents_use_no_model(tmp_path: Path) -> None:
     agents = write(tmp_path / "a.yaml", "agents: [{id: a, steps: [{ lead: { n: 4 } }]}]")
     with pytest.raises(ConfigError, match="Remove the mapping: the agents use no model"):

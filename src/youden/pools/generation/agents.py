@@ -349,8 +349,8 @@ def _check_seeds(agents: Sequence[AgentSpec], models: Mapping[str, JudgeConfig],
         if "seed" in provider.unsupported:
             raise _make_file_error(
                 path,
-                f"agent '{agent.id}' sets `seed: {agent.seed}`, which {provider.title} rejects. Remove the seed, or map the model "
-                f"'{agent.model}' to one of another provider.",
+                f"agent '{agent.id}' sets `seed: {agent.seed}`, which {provider.title} rejects. Remove the seed, or map the "
+                f"model '{agent.model}' to one of another provider.",
             )
 
 
