@@ -477,6 +477,9 @@ def test_too_few_items_for_the_lexical_judge_are_reported_by_init_and_check(youd
     assert "got 4. [lexical-few-items]" in checked.out
     assert "To do: Add items, or use another judge." in checked.out
     assert "No problems found" not in checked.out
+    panel = {"backend": "jury", "judges": ["local", "gpt-4o-mini", "lexical"]}
+    write_config(tmp_path / "panel.yaml", pool="own.csv", judge=panel)
+    assert "got 4. [lexical-few-items]" in youden("check", "panel.yaml").out
 
 
 ENGLISH = (
