@@ -139,7 +139,10 @@ def test_a_generator_is_not_asked_for_log_probabilities() -> None:
     assert all("logprobs" not in model.request_parameters for model in models)
 
 
-@pytest.mark.parametrize("body", ["no place", "{{text}} {{notes}}", "---\nsistem: x\n---\n{{text}}"])
+@pytest.mark.parametrize(
+    "body",
+    ["no place", "{{text}} {{notes}}", "---\nsistem: x\n---\n{{text}}", "---\nsystem: On {{text}}\n---\n{{text}}"],
+)
 def test_an_instruction_without_its_placeholder_is_refused(tmp_path: Path, body: str) -> None:
     write(tmp_path / "mine.md", body)
     text = "models: {m: {backend: openai, model: m, price: 0}}\nagents: [{id: a, model: m, instruction: mine.md}]"
