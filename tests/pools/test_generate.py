@@ -93,10 +93,6 @@ def test_a_cell_does_not_depend_on_neighbouring_cells(tmp_path: Path) -> None:
         ("agents: [{id: a, steps: [clone]}, {id: a, steps: [clone]}]", "is not available"),
         ("agents: [{id: a, step: [clone]}]", "agent 'a'"),
         ("agents: [{id: a, model: nobody, instruction: faithful}]", "--model-map nobody=JUDGE"),
-        (
-            "models: {m: claude-haiku-4.5}\nagents: [{id: a, model: m, instruction: faithful, seed: 3}]",
-            "Anthropic rejects",
-        ),
         ("agents: {", "it is not YAML"),
     ],
 )
@@ -105,6 +101,14 @@ def test_invalid_agents_are_refused_with_their_name(tmp_path: Path, text: str, s
         load_agents(write(tmp_path / "a.yaml", text))
     assert says in str(caught.value)
     assert str(tmp_path / "a.yaml") in str(caught.value)
+
+
+def test_the_seed_of_an_agent_is_refused_if_the_provider_of_its_model_rejects_seeds() -> None:
+    """The requests of the other agents would be paid for, and the pool would be incomplete."""
+    with pytest.raises(
+        ConfigError, match=r"'temperature-0.3' sets `seed: 3`, which Anthropic rejects.*\[agents-file\]"
+    ):
+        plan_generation(load_agents(PAPER, model_map={"gpt-4": "claude-haiku-4.5"}), ITEMS)
 
 
 @pytest.mark.parametrize("target", ["lexical", "nobody", "jury"])

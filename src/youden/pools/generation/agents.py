@@ -157,12 +157,11 @@ def _check_placeholders(template: str, system: str, path: Path, *, notes: bool) 
     """
     placeholders = set(_PLACEHOLDER.findall(template))
     expected = {"text", "notes"} if notes else {"text"}
-    in_system = _PLACEHOLDER.findall(system)
-    if placeholders != expected or in_system:
+    placeholders |= {f"{name} in `system`" for name in _PLACEHOLDER.findall(system)}
+    if placeholders != expected:
         required = "{{text}} and {{notes}}" if notes else "{{text}}"
-        listing = ", ".join([*sorted(placeholders), *(f"{name} in `system`" for name in in_system)])
         raise ConfigError(
-            f"The placeholders of the instruction {path} do not fit: got {listing or 'none'}. Set "
+            f"The placeholders of the instruction {path} do not fit: got {', '.join(sorted(placeholders)) or 'none'}. Set "
             f"{required} for this agent below the front matter, and no others.",
             slug="instruction",
         )
@@ -337,24 +336,9 @@ def load_agents(path: Path, *, model_map: Mapping[str, str] | None = None) -> Ag
     names = sorted({agent.model for agent in content.agents if agent.model is not None})
     _check_model_map(replacements, names, path)
     models = {name: _load_model(name, content, path, replacements) for name in names}
-    _check_seeds(content.agents, models, path)
     file = AgentsFile(path=path, seed=content.seed, items=content.items, agents=tuple(content.agents), models=models)
     _ = file.sorted_agents  # raises [agents-circle] if the agents cannot be sorted
     return file
-
-
-def _check_seeds(agents: Sequence[AgentSpec], models: Mapping[str, JudgeConfig], path: Path) -> None:
-    """Raise ConfigError [agents-file] if an agent sets a seed and the provider of its model rejects seeds."""
-    for agent in agents:
-        if agent.model is None or agent.seed is None:
-            continue
-        provider = models[agent.model].record
-        if "seed" in provider.unsupported:
-            raise _make_file_error(
-                path,
-                f"agent '{agent.id}' sets `seed: {agent.seed}`, which {provider.title} rejects. Remove the seed, or map the "
-                f"model '{agent.model}' to one of another provider.",
-            )
 
 
 def _check_model_map(model_map: Mapping[str, str], names: Sequence[str], path: Path) -> None:

@@ -141,16 +141,31 @@ def plan_generation(file: AgentsFile, items: tuple[Item, ...], *, repeats: int =
     Raises
     ------
     ConfigError
-        [not-found], [instruction]: if an instruction is missing or does not fit; [synonyms-missing]: if a transform
-        needs a package that is not installed.
+        [not-found], [instruction]: if an instruction is missing or does not fit; [agents-file]: if an agent sets a seed, and the
+        provider of its model rejects seeds; [synonyms-missing]: if a transform needs a package that is not installed.
     """
     transforms = chain.from_iterable(agent.transforms for agent in file.agents)
     needs_thesaurus = any(transform.name == "synonyms" for transform in transforms)
     if needs_thesaurus:
         find_synonyms("good")  # for any word, raises [synonyms-missing] if the thesaurus is not installed
 
+    _check_seeds(file)
     instructions = {agent.id: _load_instructions(agent, file.path.parent) for agent in file.agents}
     return Generation(file, items, instructions, repeats)
+
+
+def _check_seeds(file: AgentsFile) -> None:
+    """Raise ConfigError [agents-file] if an agent sets a seed and the provider of its model rejects seeds."""
+    for agent in file.agents:
+        if agent.model is None or agent.seed is None:
+            continue
+        provider = file.models[agent.model].record
+        if "seed" in provider.unsupported:
+            raise ConfigError(
+                f"{file.path}: agent '{agent.id}' sets `seed: {agent.seed}`, which {provider.title} rejects. Remove the seed, or "
+                f"map the model '{agent.model}' to one of another provider.",
+                slug="agents-file",
+            )
 
 
 def _load_instructions(agent: AgentSpec, folder: Path) -> Instructions:
