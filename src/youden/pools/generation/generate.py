@@ -29,7 +29,7 @@ from youden.text.printable import redact_location
 from youden.text.sentences import format_count
 from youden.text.transforms import apply_steps
 from youden.types import Completion, Pool
-from youden.types.pool import Json, Objects
+from youden.types.pool import Json, Objects, Positions
 
 Responses = dict[str, list[str | None]]
 """Id of an agent → its responses, in the order of `Generation.responses`."""
@@ -173,11 +173,8 @@ def check_stored_responses(generation: Generation, out: Path, store: str) -> Non
     existing = read_pool(out)
     texts = _read_stored_responses(generation, store)
     stored_pool, _ = _build_pool(generation, texts, name=existing.name)
-    n_stored = {agent.id: n for agent, n in zip(stored_pool.agents, stored_pool.n_repeats, strict=True)}
-    n_missing = sum(
-        int(np.maximum(n - n_stored[agent.id], 0).sum())
-        for agent, n in zip(existing.agents, existing.n_repeats, strict=True)
-    )
+    n_stored = _count_responses(stored_pool)
+    n_missing = sum(int(np.maximum(n - n_stored[agent], 0).sum()) for agent, n in _count_responses(existing).items())
     if n_missing > 0:
         raise ConfigError(
             f"The store {redact_location(store)} lacks the answers of {n_missing:,} of the {existing.n_responses:,} responses in "
@@ -185,6 +182,13 @@ def check_stored_responses(generation: Generation, out: Path, store: str) -> Non
             "import a cassette of the pool into the store, or set another --out.",
             slug="out-not-empty",
         )
+
+
+def _count_responses(pool: Pool) -> dict[str, Positions]:
+    """Count the responses of each agent to each item that are not blank, int arrays (n_items,) by id of the agent."""
+    has_text = np.array([[bool((text or "").strip()) for text in texts] for texts in pool.all_texts])
+    counts = has_text.reshape(pool.repeats, pool.n_agents, pool.n_items).sum(axis=0)
+    return {agent.id: n_by_item for agent, n_by_item in zip(pool.agents, counts, strict=True)}
 
 
 def _read_stored_responses(generation: Generation, store: str) -> Responses:
