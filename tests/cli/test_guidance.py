@@ -15,15 +15,17 @@ import click
 import pytest
 import yaml
 
-from commands import Youden, write_pool_table
+from commands import Youden, write_config, write_pool_table
 from report_runs import judged
-from youden import cli
+from youden import cli, read_pool
 from youden.cli.results import CHARTS
 from youden.cli.study import STUDIES
 from youden.data.folder.run_config import load_run_config
+from youden.data.pools.pool_reader import write_pool
 from youden.extras import EXTRAS, format_install
 from youden.report.charts.figures import draw_figures
 from youden.report.data.report import ReportData
+from youden.types import Agent
 
 SOURCE = Path(cli.__file__).parents[1]
 ROOT = Path(__file__).parents[2]
@@ -108,6 +110,7 @@ def test_init_writes_a_valid_config_and_prints_the_next_step(youden: Youden, tmp
     assert ended.out.splitlines()[1].startswith("next: youden check mine.yaml")
     text = (tmp_path / "mine.yaml").read_text(encoding="utf-8")
     assert "5 agents × 12 items: 60 responses, 0 missing" in text
+    assert "# The maximum cost of the run over all commands, in USD." in text
     assert youden("run", "mine.yaml").code == 0
     again = youden("init", "mine.csv")
     assert again.code == 0
@@ -118,6 +121,26 @@ def test_init_writes_a_valid_config_and_prints_the_next_step(youden: Youden, tmp
         refused = youden("init", *words)
         assert refused.code == 2
         assert "[init-exists]" in refused.err
+
+
+def test_init_adds_a_pool_to_the_imported_pool_of_a_config(youden: Youden, tmp_path: Path) -> None:
+    rows = [f"{model},q{item},{model} says {item}" for model in "abc" for item in range(8)]
+    (tmp_path / "raw.csv").write_text("\n".join(["model,question_id,response", *rows]), encoding="utf-8")
+    youden("init", "raw.csv").well()
+    pool = read_pool(tmp_path / "pools" / "raw")
+    new_agent = pool.with_agents([Agent("d")], [pool.texts[:1]])
+    write_pool(new_agent, tmp_path / "more")
+    assert "1 new agent" in youden("init", "more", "--out", "raw.yaml").well().out
+    assert [agent.id for agent in read_pool(tmp_path / "pools" / "raw").agents] == ["a", "b", "c", "d"]
+
+
+def test_init_sets_a_cap_for_a_jury_that_makes_calls(youden: Youden, tmp_path: Path) -> None:
+    write_pool_table(tmp_path / "mine.csv")
+    write_config(tmp_path / "panel.yaml", backend="jury", judges=["gpt-4o-mini", "claude-haiku-4.5", "lexical"])
+    youden("init", "mine.csv", "--judge", "panel.yaml").well()
+    text = (tmp_path / "mine.yaml").read_text(encoding="utf-8")
+    assert "\nmax_cost: " in text
+    assert "with panel." in text
 
 
 def test_settings_that_comments_of_init_suggest_are_valid(youden: Youden, tmp_path: Path) -> None:

@@ -100,6 +100,28 @@ async def test_an_unreliable_provider_is_polled_again_and_nothing_sent_twice(
         assert read_pending_jobs(store.backend) == []
 
 
+async def test_a_batch_that_ran_in_part_ends_although_its_results_arrived_in_two_polls(store: Store) -> None:
+    """The requests that never ran are sent again, and those with a result are not."""
+    fetched: list[bytes] = []
+
+    def return_half_at_first(text: bytes) -> bytes:
+        fetched.append(text)
+        return text if len(fetched) > 1 else text[: text.index(b"\n", len(text) // 2) + 1]
+
+    def count_only_answers(said: Any) -> Any:
+        n = said["request_counts"]["total"]
+        return said | {"error_file_id": None, "request_counts": {"total": n, "completed": (n + 1) // 2, "failed": 0}}
+
+    async with BatchServer(
+        odd={"look": count_only_answers, "fetch": return_half_at_first}, fates=["expired"]
+    ) as server:
+        verdicts = await ask(server, store, max_outage=0.2)
+        assert verdicts.answered.all()
+        assert sent(server) == {1}
+    assert verdicts.total_usd == pytest.approx(usd(len(PLAN)))
+    assert read_pending_jobs(store.backend) == []
+
+
 LOOKS = ("an error with status 200", "its files come later", "a list")
 """Permanent faults of a poll: no final state, no files, or no object."""
 

@@ -82,6 +82,13 @@ def test_another_decision_is_suggested_if_the_first_token_gives_the_label(
     assert load_judge_config(keys).other_decision == decision
 
 
+@pytest.mark.parametrize(("max_tokens", "max_completion_tokens"), [(8, 2048), (2048, 8)])
+def test_the_larger_of_two_limits_bounds_the_cost_of_an_answer(max_tokens: int, max_completion_tokens: int) -> None:
+    keys = {"backend": "together", "model": "m", "price": 1, "max_tokens": max_tokens}
+    judge = load_judge_config({**keys, "parameters": {"max_completion_tokens": max_completion_tokens}})
+    assert judge.answer_limit == 2048
+
+
 def test_the_family_of_a_judge_does_not_affect_its_signature() -> None:
     plain, named = (load_judge_config(API | family) for family in ({}, {"family": "gpt"}))
     assert named.family == "gpt"

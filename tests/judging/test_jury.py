@@ -21,7 +21,7 @@ from small_pools import answer_with, make_pool
 from wire_server import Reply, WireServer, same_item
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import write_pool
-from youden.errors import BudgetError, ConfigError
+from youden.errors import BudgetError, ConfigError, JudgeError
 from youden.judging.backends.several import Jury
 from youden.judging.config.judge_files import load_judge_config
 from youden.judging.estimate import estimate
@@ -112,6 +112,15 @@ async def test_a_tied_vote_is_missing_for_the_first_reason(store: Store) -> None
     independent = PLAN.trial_type == 1
     assert set(result.missing_reason[independent]) == {MISSING_REASONS.index("unparsed")}
     assert result.answered[~independent].all()
+
+
+async def test_a_jury_whose_lexical_judge_fails_sends_no_request(store: Store) -> None:
+    async with WireServer(by_model) as server:
+        keys = jury(server.url, "a", "b")
+        config = load_judge_config({**keys, "judges": [*keys["judges"], "lexical"]})
+        with pytest.raises(JudgeError, match="lexical-few-items"):
+            await ask(PLAN, POOL, config, store, options=JudgingOptions(1.0))
+        assert server.n_requests == 0
 
 
 async def test_one_cap_applies_to_all_judges_together(store: Store) -> None:

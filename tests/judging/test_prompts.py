@@ -128,6 +128,7 @@ def test_the_digest_depends_on_the_file() -> None:
         (HEAD, BODY + "{{first}}", "prompt-placeholder", "{{first}}"),
         (HEAD, BODY + "{{context}}", "prompt-placeholder", "context"),
         (HEAD, BODY + "{{task}} {{task}}", "prompt-placeholder", "more than once: {{task}}"),
+        (HEAD + '\nsystem: "Compare responses to {{task}}."', BODY, "prompt-placeholder", "responses to {{task}}"),
         (HEAD.replace("label/1", "label/9"), BODY, "prompt-front-matter", "parser"),
         (HEAD + "\nlabel: x", BODY, "prompt-front-matter", "label"),
         ("labels: [", BODY, "prompt-front-matter", "YAML"),

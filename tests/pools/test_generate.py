@@ -103,12 +103,32 @@ def test_invalid_agents_are_refused_with_their_name(tmp_path: Path, text: str, s
     assert str(tmp_path / "a.yaml") in str(caught.value)
 
 
+def test_the_seed_of_an_agent_is_refused_if_the_provider_of_its_model_rejects_seeds() -> None:
+    """The requests of the other agents would be paid for, and the pool would be incomplete."""
+    with pytest.raises(
+        ConfigError, match=r"'temperature-0.3' sets `seed: 3`, which Anthropic rejects.*\[agents-file\]"
+    ):
+        plan_generation(load_agents(PAPER, model_map={"gpt-4": "claude-haiku-4.5"}), ITEMS)
+
+
 @pytest.mark.parametrize("target", ["lexical", "nobody", "jury"])
 def test_a_model_is_mapped_to_an_available_generator(target: str) -> None:
     for model_map in ({"*": target}, {"gpt-5": "local"}):
         with pytest.raises(ConfigError) as caught:
             load_agents(PAPER, model_map=model_map)
         assert caught.value.slug == "model-map"
+
+
+def test_the_cost_of_an_agent_includes_the_longest_responses_that_it_reads(tmp_path: Path) -> None:
+    text = """
+models: {m: {backend: openai, model: m, price: 1}}
+agents:
+  - {id: writer, model: m, instruction: faithful, max_tokens: 500}
+  - {id: cut, based_on: writer, steps: [{truncate: {words: 900}}]}
+  - {id: rewriter, based_on: cut, model: m, instruction: paraphrase, max_tokens: 1}
+"""
+    generation = plan_generation(load_agents(write(tmp_path / "a.yaml", text)), ITEMS, repeats=2)
+    assert generation.cost.tokens_in >= 500 * 2 * len(ITEMS)
 
 
 def test_a_model_map_is_refused_if_the_agents_use_no_model(tmp_path: Path) -> None:
@@ -123,7 +143,10 @@ def test_a_generator_is_not_asked_for_log_probabilities() -> None:
     assert all("logprobs" not in model.request_parameters for model in models)
 
 
-@pytest.mark.parametrize("body", ["no place", "{{text}} {{notes}}", "---\nsistem: x\n---\n{{text}}"])
+@pytest.mark.parametrize(
+    "body",
+    ["no place", "{{text}} {{notes}}", "---\nsistem: x\n---\n{{text}}", "---\nsystem: On {{text}}\n---\n{{text}}"],
+)
 def test_an_instruction_without_its_placeholder_is_refused(tmp_path: Path, body: str) -> None:
     write(tmp_path / "mine.md", body)
     text = "models: {m: {backend: openai, model: m, price: 0}}\nagents: [{id: a, model: m, instruction: mine.md}]"
@@ -402,9 +425,11 @@ def test_an_unknown_model_ends_generation_at_once(
     assert generating_server.n_requests <= 40
 
 
+@pytest.mark.parametrize("unfinished", [Reply("<think>A thought"), Reply("", finish_reason="length")])
 def test_reasoning_of_a_model_is_not_part_of_its_response(
-    youden: Youden, generation_folder: Path, generating_server: WireServer
+    youden: Youden, generation_folder: Path, generating_server: WireServer, unfinished: Reply
 ) -> None:
+    """A server that keeps the reasoning to itself returns an empty text if the reasoning does not end."""
     write(generation_folder / "agents.yaml", "agents: [{id: writer, model: m, instruction: mine.md}]")
     write(generation_folder / "mine.md", "Rewrite {{text}}")
     items = [json.dumps({"id": f"i{n}", "prompt": f"{word} come. Then they go."}) for n, word in enumerate(TOLD)]
@@ -412,7 +437,7 @@ def test_reasoning_of_a_model_is_not_part_of_its_response(
 
     def thinks(_n: int, body: Mapping[str, Any]) -> Reply:
         ends = "Tides" not in body["messages"][-1]["content"]
-        return Reply("<think>A thought.</think>\n\nAn answer." if ends else "<think>A thought")
+        return Reply("<think>A thought.</think>\n\nAn answer.") if ends else unfinished
 
     generating_server.behave = thinks
     command = ["generate", "agents.yaml", "items.jsonl", "--out", "made", "--model-map", "m=free.yaml"]
@@ -425,6 +450,39 @@ def test_reasoning_of_a_model_is_not_part_of_its_response(
     generating_server.behave = lambda *_: Reply("An answer.")
     assert youden(*command, "--retry-failed").code == 0
     assert (read_pool(generation_folder / "made").n_missing, generating_server.n_requests) == (0, len(TOLD) + 1)
+
+
+def test_the_responses_of_a_pool_whose_store_is_lost_are_not_replaced(
+    youden: Youden, generation_folder: Path, generating_server: WireServer
+) -> None:
+    write(generation_folder / "agents.yaml", "agents: [{id: a, model: m, instruction: faithful}]")
+    write(generation_folder / "items.jsonl", '{"id": "i", "prompt": "Rivers rise."}')
+    generating_server.behave = lambda n, _: Reply(f"Answer {n}.")
+    command = ["generate", "agents.yaml", "items.jsonl", "--out", "made", "--model-map", "m=free.yaml"]
+    youden(*command).well()
+    youden(*command, "--repeats", "2").well()
+    for option in ([], ["--store", "other.db"]):
+        (generation_folder / ".youden" / "answers.db").unlink(missing_ok=True)
+        refused = youden(*command, "--repeats", "3", *option)
+        assert refused.refuses("out-not-empty")
+        assert "lacks the answers of 2 of the 2 responses in made" in refused.err
+    assert generating_server.n_requests == 2
+    assert read_pool(generation_folder / "made").all_texts.ravel().tolist() == ["Answer 0.", "Answer 1."]
+
+
+def test_the_limit_of_an_agent_is_sent_by_the_parameter_that_its_model_accepts(
+    youden: Youden, generation_folder: Path, generating_server: WireServer
+) -> None:
+    """OpenAI's reasoning models reject `max_tokens`."""
+    write(generation_folder / "agents.yaml", "agents: [{id: a, model: m, instruction: faithful, max_tokens: 80}]")
+    write(generation_folder / "items.jsonl", '{"id": "i", "prompt": "Rivers rise."}')
+    model = (generation_folder / "free.yaml").read_text(encoding="utf-8")
+    write(generation_folder / "o.yaml", f"{model}\nmax_tokens: null\nparameters: {{max_completion_tokens: 2048}}\n")
+    generating_server.behave = lambda *_: Reply("An answer.")
+    assert youden("generate", "agents.yaml", "items.jsonl", "--out", "made", "--model-map", "m=o.yaml").code == 0
+    (body,) = generating_server.bodies
+    assert "max_tokens" not in body
+    assert body["max_completion_tokens"] == 80
 
 
 @pytest.mark.parametrize("name", ["items.jsonl", "agents.jsonl"])

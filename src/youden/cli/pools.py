@@ -82,7 +82,7 @@ def generate_command(
     """
     from youden.data.pools.pool_reader import write_pool
     from youden.pools.generation.agents import load_agents
-    from youden.pools.generation.generate import generate
+    from youden.pools.generation.generate import check_stored_responses, generate
     from youden.pools.generation.generation import check_output_pool, plan_generation, write_recipe
     from youden.pools.generation.item_sources import read_items
     from youden.run_keys import MAX_MISSING
@@ -96,6 +96,8 @@ def generate_command(
     store = _choose_store(overrides, out, makes_calls=planned.makes_calls)
     if replay and planned.makes_calls and "store" not in overrides:
         _check_store_exists(store)
+    if not replay:
+        check_stored_responses(planned, out, store)
 
     store_note = f"; answers are stored in {redact_location(store)}" if planned.makes_calls else ""
     size = f"{format_count(len(file.agents), 'agent')} × {len(planned.items)} items{_format_repeats(repeats)}"

@@ -331,7 +331,10 @@ async def judge_plan(
         if config.backend != JURY:
             return await _run_judge(run, config, judge)
 
-        ballots = [await _run_judge(run, member, judge) for member in config.judges]
+        # judges that make no calls come first: if they cannot judge the plan, nothing is paid for
+        members = sorted(config.judges, key=lambda member: member.makes_calls)
+        ballot_by_name = {member.name: await _run_judge(run, member, judge) for member in members}
+        ballots = [ballot_by_name[member.name] for member in config.judges]
         return Jury(ballots, vote=config.vote, name=config.name).answer_many(plan)
 
 

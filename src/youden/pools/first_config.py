@@ -68,7 +68,7 @@ _TEMPLATE = """\
 {judge}
 {alternative_judge}
 
-# The maximum cost of one command, in USD. {cost}
+# The maximum cost of the run over all commands, in USD. {cost}
 {max_cost}
 
 {plan_settings}
@@ -299,7 +299,7 @@ def _update_pool(
     if is_judged and merge.pool.digest != pool.digest:
         pool_path = _find_free_path(pool_path, merge.pool.digest)
         write_imported_pool(merge.pool, pool_path)
-    elif not is_judged and imported is not None:
+    elif not is_judged and config_pool != source.resolve():
         write_pool(merge.pool, pool_path)
     else:
         pool_path = Path(config.pool)
@@ -410,7 +410,8 @@ def write_first_config(
     config = RunConfig.model_validate({"name": name, "pool": str(pool_path), "judge": judge_name})
     cost = estimate_run_cost(config, ranked_pool)
     cost_for_cap = cost
-    if not judge_config.makes_calls:
+    makes_calls = any(member.makes_calls for member in judge_config.judges or (judge_config,))
+    if not makes_calls:
         cost_for_cap = estimate_run_cost(config.model_copy(update={"judge": ONLINE_JUDGE}), ranked_pool)
     if imported is not None:
         write_imported_pool(ranked_pool, pool_path)
@@ -426,7 +427,7 @@ def write_first_config(
             "alternative_judge": f"# {_format_entry('judge', _format_judge_reference(alternative_config.name, file))}",
         },
         key_variable=online_judge.key_variable,
-        makes_calls=judge_config.makes_calls,
+        makes_calls=makes_calls,
     )
     _write_config(file, text)
     findings = tuple(find_judge_problems(judge_config, ranked_pool))

@@ -23,9 +23,9 @@ def find_outcomes(
       a transient failure, so that it may be sent again. If the status is "failed", it has no outcome.
     - If the files are not complete, the result is missing and will follow.
 
-    job : record of the batch, with the hashes of its requests
-    state : final state of the batch. The files are complete if they have valid results of `state.n_lines` different requests of
-        the batch; if it is None, they never count as complete.
+    job : record of the batch, with the hashes of its requests, without those whose results were stored earlier
+    state : final state of the batch. The files are complete if `state.n_lines` different requests of the batch have a valid
+        result in them, or a result that was stored earlier; if it is None, they never count as complete.
     files : contents of the result files. Damaged lines are ignored, and results of requests of other batches are not returned.
         If a request has several results, the first answer counts, or else the first error.
 
@@ -39,7 +39,8 @@ def find_outcomes(
         outcomes |= dict(iter_rejected_requests(job, state.errors))
     keys_without_outcome = [key for key in job.keys if key not in outcomes]
 
-    are_files_complete = state.n_lines is not None and n_results >= state.n_lines
+    n_stored_earlier = max(0, (state.n_requests or 0) - len(job.keys))
+    are_files_complete = state.n_lines is not None and n_stored_earlier + n_results >= state.n_lines
     if not are_files_complete:
         return outcomes, keys_without_outcome
 

@@ -49,6 +49,8 @@ class BatchState:
     """Number of result lines of an ended batch; other requests never ran. None if every request must get a line."""
     errors: tuple[LineError, ...] = ()
     """Why the provider rejected the whole batch; empty if it did not."""
+    n_requests: int | None = None
+    """Number of requests of the batch; None if the provider does not report it."""
 
 
 class BatchProvider(Protocol):
@@ -208,7 +210,10 @@ class FolderBatches:
         if not progress.is_marked_done:
             return BatchState("waiting", ended=False, n_done=n_done)
         if n_done > 0 and progress.n_unreadable == 0:
-            return BatchState("ended short", ended=True, n_done=n_done, files=files, n_lines=n_done)
+            n_requests = progress.n_requests
+            return BatchState(
+                "ended short", ended=True, n_done=n_done, files=files, n_lines=n_done, n_requests=n_requests
+            )
         raise CallError(
             f"{_get_done_path(answers_path).name} exists, but {answers_path.name} has {n_done:,} results and "
             f"{progress.n_unreadable:,} lines that cannot be read. Complete the file, or remove those lines.",

@@ -298,6 +298,7 @@ class OpenAIBatches(_HttpBatches):
             n_done=sum(result_counts),
             files=files,
             n_lines=_count_result_lines(status, result_counts, has_files=bool(files)),
+            n_requests=_parse_count(reply, "total"),
             errors=_parse_line_errors(reply),
         )
 
@@ -325,9 +326,14 @@ def _parse_result_counts(reply: Mapping[str, Any]) -> list[int]:
 
     A number that is missing or invalid is left out, so that the list has at most two elements.
     """
-    request_counts = object_or_empty(reply.get("request_counts"))
-    reported_counts = [request_counts.get("completed"), request_counts.get("failed")]
-    return [n for n in reported_counts if isinstance(n, int) and n >= 0]
+    counts = [_parse_count(reply, "completed"), _parse_count(reply, "failed")]
+    return [n for n in counts if n is not None]
+
+
+def _parse_count(reply: Mapping[str, Any], name: str) -> int | None:
+    """Return a number of requests in OpenAI's description of a batch; None if it is missing or invalid."""
+    n_requests = object_or_empty(reply.get("request_counts")).get(name)
+    return n_requests if isinstance(n_requests, int) and n_requests >= 0 else None
 
 
 def _parse_line_errors(reply: Mapping[str, Any]) -> tuple[LineError, ...]:

@@ -370,12 +370,11 @@ def _find_answer_label(
     if exact_label is not None:
         return exact_label, "answered"
 
-    finish_reason = completion.finish_reason.casefold().partition(":")[0]  # "content_filter: RECITATION"
-    if completion.refusal or finish_reason in _FILTERED:
+    if completion.refusal or _get_finish_reason(completion) in _FILTERED:
         return None, "refused"
     if answer is None:
         return None, "unfinished_reasoning"
-    if finish_reason in _CUT_OFF:
+    if is_cut_off(completion):
         return None, "truncated"
 
     # the reply is complete: search its text for a label
@@ -395,6 +394,16 @@ _CUT_OFF = {
     *("abort", "pause_turn"),
 }
 """Finish reasons of a reply that ended before the model had finished it, in lower case."""
+
+
+def is_cut_off(completion: Completion) -> bool:
+    """Return whether a reply ended before the model had finished it, for example at its limit of tokens."""
+    return _get_finish_reason(completion) in _CUT_OFF
+
+
+def _get_finish_reason(completion: Completion) -> str:
+    """Return the finish reason of a reply in lower case, without details as in "content_filter: RECITATION"."""
+    return completion.finish_reason.casefold().partition(":")[0]
 
 
 def _find_exact_label(answer: str, labels: tuple[str, ...], decision: Decision) -> str | None:

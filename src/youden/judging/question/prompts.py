@@ -242,8 +242,8 @@ def parse_prompt(text: str, *, name: str, location: str) -> Prompt:
     ConfigError
         [prompt-front-matter] if the front matter is missing or invalid, or has an unknown key; [prompt-labels] if a grade is
         outside [0, 1], if a label is empty or two differ only in case and white space, or if all labels mean yes or all mean no;
-        [prompt-placeholder] if {{first}} or {{second}} does not occur exactly once, if {{task}} occurs twice, or if there is an
-        unknown placeholder.
+        [prompt-placeholder] if {{first}} or {{second}} does not occur exactly once, if {{task}} occurs twice, if there is an
+        unknown placeholder, or if `system` contains a placeholder.
     """
     try:
         parts = split_front_matter(text)
@@ -265,7 +265,7 @@ def parse_prompt(text: str, *, name: str, location: str) -> Prompt:
             slug="prompt-front-matter",
         ) from None
     _check_labels(front_matter, location)
-    _check_placeholders(parts.body, location)
+    _check_placeholders(parts.body, front_matter.system or "", location)
     return Prompt(
         name=name,
         template=parts.body.strip(),
@@ -320,10 +320,11 @@ def _check_labels(front_matter: _FrontMatter, location: str) -> None:
         )
 
 
-def _check_placeholders(template: str, location: str) -> None:
+def _check_placeholders(template: str, system: str, location: str) -> None:
     """Check that a template has {{first}} and {{second}} exactly once, {{task}} at most once, and no unknown placeholder.
 
     template : text of the prompt file after its front matter
+    system : system message, in which no placeholder is filled
     location : path of the file, for errors
 
     Raises: ConfigError [prompt-placeholder].
@@ -339,6 +340,8 @@ def _check_placeholders(template: str, location: str) -> None:
         problems.append(f"not exactly once: {placeholders}")
     if names.count("task") > 1:
         problems.append("more than once: {{task}}")
+    if _PLACEHOLDER.search(system):
+        problems.append(f"in `system`, where none is filled: {system!r:.80}")
     if not problems:
         return
     raise ConfigError(

@@ -17,6 +17,7 @@ from youden.data.folder.joined_pools import read_run_pools
 from youden.data.folder.run_config import RunConfig
 from youden.data.pools.sampled_texts import SampledTexts
 from youden.errors import ConfigError, PlanError, YoudenError
+from youden.judging.backend_records import LEXICAL
 from youden.judging.backends.lexical import find_few_items
 from youden.judging.config.judge_files import JudgeConfig, call_cost, list_judges, load_judge_of_run
 from youden.judging.estimate import estimate
@@ -278,9 +279,10 @@ def find_judge_problems(judge: JudgeConfig, pool: Pool) -> list[Finding]:
     Returns
     -------
     list of Finding
-        One finding if the judge is `lexical` and the pool has too few items for it; otherwise empty.
+        One finding if the judge, or a judge of a jury, is `lexical`, and the pool has too few items for it; otherwise empty.
     """
-    return find_few_items(pool) if judge.backend == "lexical" else []
+    is_lexical = any(member.backend == LEXICAL for member in judge.judges or (judge,))
+    return find_few_items(pool) if is_lexical else []
 
 
 def check_pool(pool: Pool, *, seed: int = 0, designs: Sequence[str] | None = None) -> PoolCheck:

@@ -245,13 +245,13 @@ def find_judge_addressing(pool: Pool) -> Iterator[Finding]:
 
     An agent with only one such response is not reported if the prompt mentions a judge, because it may ask for such a text.
     """
-    is_addressing = _find_addressing_responses(pool)
-    n_responses = int(is_addressing.sum())
+    n_addressing = _count_addressing_responses(pool)
+    n_responses = int(n_addressing.sum())
     if n_responses == 0:
         return
 
-    agents = select_ids(pool.agents, np.flatnonzero(is_addressing.any(axis=1)))
-    items = select_ids(pool.items, np.flatnonzero(is_addressing.any(axis=0)))
+    agents = select_ids(pool.agents, np.flatnonzero(n_addressing.any(axis=1)))
+    items = select_ids(pool.items, np.flatnonzero(n_addressing.any(axis=0)))
     yield Finding(
         "addresses-judge",
         f"{format_count(n_responses, 'response', 'addresses', 'address')} a judge, by {format_names(agents)} (on "
@@ -266,13 +266,13 @@ def find_judge_addressing(pool: Pool) -> Iterator[Finding]:
     )
 
 
-def _find_addressing_responses(pool: Pool) -> Bools:
-    """Return which responses address a judge, as described in `find_judge_addressing`: bool array (n_agents, n_items)."""
-    addresses = [text is not None and addresses_a_judge(text) for text in pool.texts.ravel()]
-    is_addressing = np.array(addresses, dtype=np.bool_).reshape(pool.texts.shape)
+def _count_addressing_responses(pool: Pool) -> Positions:
+    """Count the responses that address a judge, as described in `find_judge_addressing`: int array (n_agents, n_items)."""
+    addresses = [text is not None and addresses_a_judge(text) for text in pool.all_texts.ravel()]
+    n_addressing = np.array(addresses, dtype=np.int64).reshape(pool.repeats, *pool.texts.shape).sum(axis=0)
     mentions_judge = np.array([_JUDGE_IN_PROMPT.search(item.prompt or "") is not None for item in pool.items])
-    is_single = is_addressing.sum(axis=1, keepdims=True) == 1
-    return np.asarray(is_addressing & ~(is_single & mentions_judge))
+    is_single = n_addressing.sum(axis=1, keepdims=True) == 1
+    return np.where(is_single & mentions_judge, 0, n_addressing)
 
 
 _NGRAM_SIZE = 5

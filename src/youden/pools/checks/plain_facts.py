@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from itertools import chain
+from itertools import chain, cycle
 
 import numpy as np
 from numpy.typing import NDArray
@@ -181,7 +181,7 @@ def _find_placeholders(pool: Pool) -> Iterator[Finding]:
     """Report responses that only consist of a placeholder for a missing value, such as "#N/A" or "null"."""
     counts: Counter[str] = Counter()  # number of responses by placeholder
     reported: list[str] = []  # ids of agents
-    for agent, texts in zip(pool.agents, pool.texts, strict=True):
+    for agent, texts in zip(cycle(pool.agents), pool.all_texts, strict=False):
         for text in texts:
             if text is not None and len(text) < MIN_CLASSIFIED_CHARACTERS and PLACEHOLDER.fullmatch(text):
                 counts[text.strip()] += 1
@@ -289,9 +289,10 @@ def _compute_length_ratios(pool: Pool, length: NDArray[np.int64]) -> Floats:
 
 def _find_damaged(pool: Pool) -> Iterator[Finding]:
     """Report responses with characters that were lost when a file was read in a wrong encoding."""
-    n_damaged = np.array([sum(map(_is_damaged, texts)) for texts in pool.texts])
+    n_damaged_by_row = np.array([sum(map(_is_damaged, texts)) for texts in pool.all_texts])
+    n_damaged = n_damaged_by_row.reshape(pool.repeats, pool.n_agents).sum(axis=0)
     # some models write U+FFFD themselves in a few responses, for example in pictures made of characters
-    is_reported = n_damaged > np.maximum(1, MAX_SELF_WRITTEN_SHARE * pool.present.sum(axis=1))
+    is_reported = n_damaged > np.maximum(1, MAX_SELF_WRITTEN_SHARE * pool.n_repeats.sum(axis=1))
     if not is_reported.any():
         return
 

@@ -17,6 +17,7 @@ from youden.judging.call.failures import Failure
 from youden.judging.config.judge_files import JudgeConfig
 from youden.judging.connecting import check_trust, connect
 from youden.judging.offline.cassette_file import Entry, make_entry
+from youden.judging.question.parsing import is_cut_off
 from youden.judging.question.questions import canonical_request, hash_request
 from youden.judging.scheduler.calling import Caller
 from youden.judging.scheduler.loop import RequestLoop, run_loops
@@ -338,5 +339,9 @@ class ModelWork:
 
 
 def read_response(completion: Completion) -> str | None:
-    """Return the response in a completion, None if the model's reasoning did not end."""
-    return strip_leading_reasoning(completion.text or completion.refusal or "")
+    """Return the response in a completion, None if the model's reasoning did not end.
+
+    A reply that reached its limit of tokens without a response consists of reasoning, which some servers do not return.
+    """
+    response = strip_leading_reasoning(completion.text or completion.refusal or "")
+    return None if is_cut_off(completion) and not (response or "").strip() else response

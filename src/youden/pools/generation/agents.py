@@ -117,7 +117,7 @@ def load_instruction(name: str, *, folder: Path, notes: bool = False) -> Instruc
         ) from None
 
     template = content if parts is None else parts.body
-    _check_placeholders(template, path, notes=notes)
+    _check_placeholders(template, front_matter.system or "", path, notes=notes)
     digest = hashlib.sha256(content.encode()).hexdigest()
     return Instruction(path.stem, template, front_matter.system, digest)
 
@@ -145,10 +145,11 @@ def _read_instruction(path: Path) -> str:
         ) from None
 
 
-def _check_placeholders(template: str, path: Path, *, notes: bool) -> None:
+def _check_placeholders(template: str, system: str, path: Path, *, notes: bool) -> None:
     """Check that the template of an instruction contains the placeholders that the agent needs, and no others.
 
     template : text with placeholders: {{text}} for the prompt of the item or the response to rewrite, and {{notes}} for notes
+    system : system message, in which no placeholder is filled
     path : file of the template, for the error message
     notes : whether {{notes}} is required; otherwise it is not allowed
 
@@ -156,11 +157,12 @@ def _check_placeholders(template: str, path: Path, *, notes: bool) -> None:
     """
     placeholders = set(_PLACEHOLDER.findall(template))
     expected = {"text", "notes"} if notes else {"text"}
+    placeholders |= {f"{name} in `system`" for name in _PLACEHOLDER.findall(system)}
     if placeholders != expected:
         required = "{{text}} and {{notes}}" if notes else "{{text}}"
         raise ConfigError(
             f"The placeholders of the instruction {path} do not fit: got {', '.join(sorted(placeholders)) or 'none'}. Set "
-            f"{required} for this agent, and no others.",
+            f"{required} for this agent below the front matter, and no others.",
             slug="instruction",
         )
 

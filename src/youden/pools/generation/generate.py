@@ -8,25 +8,28 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
 import numpy as np
 
+from youden.data.pools.pool_reader import RESPONSES, read_pool
 from youden.errors import ConfigError
 from youden.judging.config.judge_files import JudgeConfig
 from youden.judging.scheduler.options import JudgingOptions, check_cap
 from youden.judging.scheduler.shutdown import make_too_many_missing_error, run_until_stopped
-from youden.judging.store.answers import open_store
+from youden.judging.store.answers import Store, open_store
 from youden.pools.generation.agent_requests import AgentRequest, Models, build_agent_request, read_response
 from youden.pools.generation.agents import SOURCE, AgentsFile, AgentSpec, Instruction
 from youden.pools.generation.generation import Generation
 from youden.streams import standalone_stream
+from youden.text.printable import redact_location
 from youden.text.sentences import format_count
 from youden.text.transforms import apply_steps
 from youden.types import Completion, Pool
-from youden.types.pool import Json, Objects
+from youden.types.pool import Json, Objects, Positions
 
 Responses = dict[str, list[str | None]]
 """Id of an agent → its responses, in the order of `Generation.responses`."""
@@ -146,6 +149,64 @@ def collect_requests(
     return requests
 
 
+def check_stored_responses(generation: Generation, out: Path, store: str) -> None:
+    """Check that a store has the answers from which the responses of an existing pool were made.
+
+    Without them, the responses would be requested again, and other texts would replace them.
+
+    Parameters
+    ----------
+    generation : Generation
+        Agents, items and instructions.
+    out : Path
+        Folder of the pool. Without a pool in it, nothing is checked.
+    store : str
+        Path or URL of the store, which need not exist.
+
+    Raises
+    ------
+    ConfigError
+        [out-not-empty]: if answers are missing.
+    """
+    if not generation.makes_calls or not (out / RESPONSES).exists():
+        return
+    existing = read_pool(out)
+    texts = _read_stored_responses(generation, store)
+    stored_pool, _ = _build_pool(generation, texts, name=existing.name)
+    n_stored = _count_responses(stored_pool)
+    n_missing = sum(int(np.maximum(n - n_stored[agent], 0).sum()) for agent, n in _count_responses(existing).items())
+    if n_missing > 0:
+        raise ConfigError(
+            f"The store {redact_location(store)} lacks the answers of {n_missing:,} of the {existing.n_responses:,} responses in "
+            f"{out}. They would be requested again, and other texts would replace them. Set --store to the store of the pool, "
+            "import a cassette of the pool into the store, or set another --out.",
+            slug="out-not-empty",
+        )
+
+
+def _count_responses(pool: Pool) -> dict[str, Positions]:
+    """Count the responses of each agent to each item that are not blank, int arrays (n_items,) by id of the agent."""
+    has_text = np.array([[bool((text or "").strip()) for text in texts] for texts in pool.all_texts])
+    counts = has_text.reshape(pool.repeats, pool.n_agents, pool.n_items).sum(axis=0)
+    return {agent.id: n_by_item for agent, n_by_item in zip(pool.agents, counts, strict=True)}
+
+
+def _read_stored_responses(generation: Generation, store: str) -> Responses:
+    """Return the responses whose answers a store has, as `_generate_responses` does; the others are None."""
+    answers: Store | None = None
+
+    async def find_answers(requests: Mapping[str, AgentRequest]) -> Mapping[str, Completion]:
+        return {} if answers is None else answers.answers(list(requests))
+
+    with ExitStack() as stack:
+        try:
+            answers = stack.enter_context(open_store(store, read_only=True))
+        except ConfigError as error:
+            if error.slug != "store-missing":
+                raise
+        return asyncio.run(_generate_responses(generation, find_answers))
+
+
 def _set_max_tokens(file: AgentsFile) -> dict[str, JudgeConfig]:
     """Return the configs of the models by name, each with the largest `max_tokens` of the agents that use the model.
 
@@ -155,8 +216,15 @@ def _set_max_tokens(file: AgentsFile) -> dict[str, JudgeConfig]:
     configs = {}
     for name, config in file.models.items():
         max_tokens = max(agent.max_tokens for agent in file.agents if agent.model == name)
-        configs[name] = config.with_changes({"max_tokens": max_tokens})
+        configs[name] = config.with_changes(_make_limit(config, max_tokens))
     return configs
+
+
+def _make_limit(model: JudgeConfig, max_tokens: int) -> dict[str, Json]:
+    """Return the keys of a model's config that limit the tokens of an answer, by the parameter that the config uses."""
+    if "max_completion_tokens" in model.parameters:
+        return {"max_tokens": None, "parameters": {**model.parameters, "max_completion_tokens": max_tokens}}
+    return {"max_tokens": max_tokens}
 
 
 async def _respond_and_close(generation: Generation, models: Models) -> Responses:
@@ -302,8 +370,7 @@ def _configure_model(model: JudgeConfig, agent: AgentSpec, repeat: int) -> Judge
     repeat : number of the response to the item, from 1; the number minus 1 is added to the seed, so that the responses differ
     """
     seed = None if agent.seed is None else agent.seed + repeat - 1
-    parameters: dict[str, Json] = {"temperature": agent.temperature, "max_tokens": agent.max_tokens, "seed": seed}
-    return model.with_changes(parameters)
+    return model.with_changes({"temperature": agent.temperature, "seed": seed, **_make_limit(model, agent.max_tokens)})
 
 
 def _make_result(

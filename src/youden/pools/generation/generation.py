@@ -21,7 +21,7 @@ from youden.data.folder.run_files import VERSION, parse_versioned_json, read_byt
 from youden.data.pools.pool_reader import RESPONSES, find_file_of_other_pool, read_pool
 from youden.errors import ConfigError
 from youden.judging.config.judge_files import call_cost, load_judge_config
-from youden.pools.generation.agents import AgentsFile, AgentSpec, Instruction, load_instruction
+from youden.pools.generation.agents import SOURCE, AgentsFile, AgentSpec, Instruction, load_instruction
 from youden.pools.generation.item_sources import read_items
 from youden.project_store import find_moved_store
 from youden.text.printable import redact_location
@@ -74,11 +74,10 @@ class Generation:
         """Maximum number of calls and tokens, and their cost in USD. The cost is None if a price is unknown."""
         calls = tokens_in = tokens_out = 0
         usd = 0.0
-        prompt_characters = self.repeats * sum(len(item.prompt or "") for item in self.items)
         for agent in self.file.agents:
             if agent.model is None:
                 continue
-            agent_calls, agent_tokens_in, agent_tokens_out = self._estimate_usage(agent, prompt_characters)
+            agent_calls, agent_tokens_in, agent_tokens_out = self._estimate_usage(agent)
             calls += agent_calls
             tokens_in += agent_tokens_in
             tokens_out += agent_tokens_out
@@ -87,13 +86,19 @@ class Generation:
         n_responses = len(self.file.agents) * len(self.responses)
         return Cost(n_responses, calls, tokens_in, tokens_out, or_none(usd))
 
-    def _estimate_usage(self, agent: AgentSpec, prompt_characters: int) -> tuple[int, int, int]:
+    def _count_input_characters(self, agent: AgentSpec) -> int:
+        """Count the characters of the texts to which an agent responds: prompts, or longest responses of another agent."""
+        while agent.based_on != SOURCE:
+            agent = next(spec for spec in self.file.agents if spec.id == agent.based_on)
+            if agent.model is not None:
+                return 4 * agent.max_tokens * len(self.responses)
+        return sum(len(item.prompt or "") for item, _ in self.responses)
+
+    def _estimate_usage(self, agent: AgentSpec) -> tuple[int, int, int]:
         """Compute upper bounds on the calls and tokens of an agent that queries a model.
 
         The maximum cost of the agent follows from these bounds. A response needs one call. If the agent has an instruction for
         notes, a response needs two calls: the first one returns the notes, which are sent with the second one.
-
-        prompt_characters : number of characters of the prompts of all responses
 
         Returns the maximum number of calls, of tokens sent to the model, and of tokens received from it.
         """
@@ -107,7 +112,7 @@ class Generation:
             messages = instruction.messages(text="")
             instruction_characters += sum(len(message.content) for message in messages)
 
-        n_characters = instruction_characters * n_responses + prompt_characters * len(instructions)
+        n_characters = instruction_characters * n_responses + self._count_input_characters(agent) * len(instructions)
         tokens_in = n_characters // 4  # four characters count as one token
         if agent.notes_instruction:
             tokens_in += agent.max_tokens * n_responses  # the notes, which the second call sends to the model
@@ -136,16 +141,31 @@ def plan_generation(file: AgentsFile, items: tuple[Item, ...], *, repeats: int =
     Raises
     ------
     ConfigError
-        [not-found], [instruction]: if an instruction is missing or does not fit; [synonyms-missing]: if a transform
-        needs a package that is not installed.
+        [not-found], [instruction]: if an instruction is missing or does not fit; [agents-file]: if an agent sets a seed, and the
+        provider of its model rejects seeds; [synonyms-missing]: if a transform needs a package that is not installed.
     """
     transforms = chain.from_iterable(agent.transforms for agent in file.agents)
     needs_thesaurus = any(transform.name == "synonyms" for transform in transforms)
     if needs_thesaurus:
         find_synonyms("good")  # for any word, raises [synonyms-missing] if the thesaurus is not installed
 
+    _check_seeds(file)
     instructions = {agent.id: _load_instructions(agent, file.path.parent) for agent in file.agents}
     return Generation(file, items, instructions, repeats)
+
+
+def _check_seeds(file: AgentsFile) -> None:
+    """Raise ConfigError [agents-file] if an agent sets a seed and the provider of its model rejects seeds."""
+    for agent in file.agents:
+        if agent.model is None or agent.seed is None:
+            continue
+        provider = file.models[agent.model].record
+        if "seed" in provider.unsupported:
+            raise ConfigError(
+                f"{file.path}: agent '{agent.id}' sets `seed: {agent.seed}`, which {provider.title} rejects. Remove the seed, or "
+                f"map the model '{agent.model}' to one of another provider.",
+                slug="agents-file",
+            )
 
 
 def _load_instructions(agent: AgentSpec, folder: Path) -> Instructions:
