@@ -24,6 +24,7 @@ from youden.pipeline.linked_abilities import fit_scale, link_agents
 from youden.pipeline.ranking import estimate_anchor_abilities, trial_abilities_from_verdicts
 from youden.protocol.blocks import get_extensions, plan_after_extensions, restrict_to_anchors
 from youden.protocol.extension import add_agents, add_calls, add_items, draw_anchor_trials
+from youden.protocol.independent import select_trials
 from youden.stats.trials.anchored import effect_scale
 from youden.types import INDEPENDENT, PAIRED, Plan, Verdicts
 from youden.types.facts import ExtensionFacts
@@ -379,6 +380,12 @@ def test_calls_that_exceed_one_item_set_go_to_the_next() -> None:
     plan = add_items(add_calls(first_plan(), calls=100_000), part_of(WHOLE, slice(K)), calls=2 * K)
     later = add_calls(plan, calls=10 * K)
     assert len(later) - len(plan) == 10 * K
+
+
+def test_the_text_of_new_trials_is_what_an_extension_adds_also_for_preferences() -> None:
+    plan = make_plan(OLD, design="cyclic", calls=80, question="preference")
+    later = add_calls(plan, calls=40)
+    assert select_trials(later, later.trials.step == 1).characters == later.characters - plan.characters
 
 
 def searched(max_regret: float | None, *, calls: int = 120, rounds: int = 2) -> tuple[Verdicts, Abilities]:

@@ -44,8 +44,13 @@ def select_trials(plan: Plan, rows: Bools | Positions) -> Plan:
     Plan
         A plan with the selected trials and all other fields unchanged, except for the total text length.
     """
-    trials = plan.trials.take(rows)
-    return replace(plan, trials=trials, characters=count_characters(plan.pool, trials))
+    return _with_trials(plan, plan.trials.take(rows))
+
+
+def _with_trials(plan: Plan, trials: Trials) -> Plan:
+    """Return a plan with other trials of its pool, and with their total text length."""
+    characters = count_characters(plan.pool, trials, with_tasks=plan.question == "preference")
+    return replace(plan, trials=trials, characters=characters)
 
 
 def match_trials(plan: Plan, source: Plan) -> Positions:
@@ -142,9 +147,7 @@ def with_added_trials(plan: Plan, added: Trials) -> Plan:
     """
     earlier = plan.trials.take(plan.trial_type != SELF_TRIAL)
     added = assign_repeats(added, plan.pool, plan.seed, after=earlier)
-    trials = Trials.concat([plan.trials, added]).with_replicate_numbers()
-    characters = count_characters(plan.pool, trials, with_tasks=plan.question == "preference")
-    return replace(plan, trials=trials, characters=characters)
+    return _with_trials(plan, Trials.concat([plan.trials, added]).with_replicate_numbers())
 
 
 def count_characters(pool: Pool, trials: Trials, *, with_tasks: bool = False) -> int:
