@@ -173,6 +173,7 @@ class TestUndecidedGroups:
         assert 0 < result.plan.n_follow_ups <= 0.5 * len(plan)
         assert starts_with(result.plan.trials, plan.trials)
         assert judge_follow_ups(result, self.judge_counted, share=0.5).plan.digest == result.plan.digest
+        assert result.rates().digest == first.rates().digest
         before, after = analysed(first), analysed(result)
         assert before.facts.alternative_rankings["robust"].groups == ()
         assert after.facts.alternative_rankings["robust"].groups == (("a0", "a1", "a2"),)
