@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from narrowing import not_none
+from plan_options import PlanOptions
 from small_pools import answer_with, make_pool
 from worlds import dense_world
 from youden import make_plan
@@ -54,6 +55,26 @@ def test_rounds_stop_by_the_variance_between_judges_if_the_target_includes_them(
     assert with_judges[0] > 2 * with_one_judge[0]
     ranking = rank(of_a_jury, target="items-and-judges").set_index("agent").loc[list(result.plan.agent_ids)]
     assert with_judges == pytest.approx(ranking["std_error"].to_numpy())
+
+
+@pytest.mark.parametrize(
+    "options", [{"design": "adaptive"}, {"design": "fixed-width", "options": {"half_width": 0.05}}]
+)
+def test_each_paired_trial_of_a_round_has_an_independent_one_if_they_are_matched(options: PlanOptions) -> None:
+    plan = make_plan(make_pool(8, 40), **(options | {"calls": 900, "independent": "matched"}))
+    uniform = np.random.default_rng(0).random((40, 8, 8))
+
+    def judge_by_ability(plan: Plan) -> Verdicts:
+        is_yes = uniform[plan.item, plan.first, plan.second] < 0.4 + 0.01 * (plan.first + plan.second)
+        return answer_with(plan, np.where(plan.trial_type == PAIRED, is_yes, 0.1))
+
+    result = run_rounds(plan, judge_by_ability)
+    trials = result.plan.trials
+    columns = np.column_stack([trials.step, trials.item, trials.first, trials.second, trials.weight_first])
+    is_paired = trials.trial_type == PAIRED
+    assert trials.step.max() > 0
+    assert sorted(columns[is_paired].tolist()) == sorted(columns[~is_paired].tolist())
+    assert len(result) > 0.9 * 900
 
 
 @given(st.integers(0, 1000), st.sampled_from([10.0, 30.0, 60.0]))
