@@ -382,6 +382,16 @@ def test_calls_that_exceed_one_item_set_go_to_the_next() -> None:
     assert len(later) - len(plan) == 10 * K
 
 
+def test_calls_that_exceed_the_last_item_set_go_to_the_first() -> None:
+    plan = add_items(first_plan(), part_of(WHOLE, slice(K)), calls=100_000)
+    later = add_calls(plan, calls=100, independent=0)
+    assert len(later) - len(plan) == 96
+
+    few_first = make_plan(part_of(WHOLE, slice(4), slice(3)), design="cyclic", calls=12, independent="pooled:4")
+    exhausted = add_items(few_first, part_of(WHOLE, slice(4), slice(20)), calls=100_000)
+    assert add_calls(exhausted, calls=4).notes[-1] == "step 2: more calls: 0 independent and 4 paired calls"
+
+
 def test_the_text_of_new_trials_is_what_an_extension_adds_also_for_preferences() -> None:
     plan = make_plan(OLD, design="cyclic", calls=80, question="preference")
     later = add_calls(plan, calls=40)

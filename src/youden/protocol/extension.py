@@ -531,8 +531,8 @@ class _PlanExtender:
         """Draw as many blocks as fit into `n_paired` calls, divided among sets of items in proportion to their sizes.
 
         A block compares all anchors, the agents of the first plan, on one item. For each group of agents that joined later, one
-        more block compares the group with anchors on an item of the same set. If a set has too few comparisons left, the next
-        set gets the missing blocks. Block numbers begin at `next_block`, which is updated.
+        more block compares the group with anchors on an item of the same set. If a set has too few comparisons left, the other
+        sets get the missing blocks. Block numbers begin at `next_block`, which is updated.
 
         n_paired : maximum number of paired calls
         set_sizes : number of items by set number, as in `count_items_by_set`
@@ -545,20 +545,40 @@ class _PlanExtender:
         n_blocks = self._count_complete_blocks(n_paired)
 
         drawn: list[Trials] = []
-        n_missing = 0  # blocks for which the earlier sets had no comparisons left
-        blocks_per_set = _divide_in_proportion(n_blocks, list(set_sizes.values()))
-        for set_number, n_blocks_of_set in zip(set_sizes, blocks_per_set, strict=True):
-            n_requested = n_blocks_of_set + n_missing
-            anchor_trials = self.draw_anchor_blocks(design, set_number, n_requested)
+        for set_number, anchor_blocks in self._draw_anchor_blocks(design, n_blocks, set_sizes).items():
+            anchor_trials = self._number_anchor_blocks(set_number, anchor_blocks)
             drawn.append(anchor_trials)
-            n_drawn = len(np.unique(anchor_trials.block))
-            n_missing = n_requested - n_drawn
 
             items = self._order_items_by_use(set_number, anchor_trials)
             for group in self.extensions.joined:
-                n_group_trials = 2 * len(group) * n_drawn  # each agent once first and once second per block
+                n_group_trials = 2 * len(group) * len(anchor_blocks)  # each agent once first and once second per block
                 drawn.append(self.draw_linking_blocks(group, n_group_trials, items=items))
         return drawn
+
+    def _draw_anchor_blocks(
+        self, design: BlockDesign, n_blocks: int, set_sizes: dict[int, int]
+    ) -> dict[int, list[Trials]]:
+        """Draw the next blocks of anchors, divided among sets of items in proportion to their sizes.
+
+        If a set has too few blocks left, the next set gets the missing ones, and after the last set the first one.
+
+        design : design of the plan
+        n_blocks : maximum number of blocks; there are fewer if fewer are left on all sets together
+        set_sizes : number of items by set number
+
+        Returns the blocks by set number; they show items by their positions in the set.
+        """
+        sequences = {set_number: self._iter_blocks_left(design, set_number) for set_number in set_sizes}
+        blocks_by_set: dict[int, list[Trials]] = {set_number: [] for set_number in set_sizes}
+        first_round = zip(set_sizes, _divide_in_proportion(n_blocks, list(set_sizes.values())), strict=True)
+        second_round = ((set_number, 0) for set_number in set_sizes)
+        n_missing = 0  # blocks for which the earlier sets had no comparisons left
+        for set_number, n_blocks_of_set in [*first_round, *second_round]:
+            n_requested = n_blocks_of_set + n_missing
+            blocks = list(islice(sequences[set_number], n_requested))
+            blocks_by_set[set_number] += blocks
+            n_missing = n_requested - len(blocks)
+        return blocks_by_set
 
     def _load_block_design(self) -> BlockDesign:
         """Load the design that drew the plan, and check that it draws its trials in blocks.
@@ -601,37 +621,35 @@ class _PlanExtender:
         items_by_use = dict.fromkeys([*trials.item.tolist(), *self._get_items_of_set(set_number)])
         return np.array(list(items_by_use), dtype=np.int32)
 
-    def draw_anchor_blocks(self, design: BlockDesign, set_number: int, n_blocks: int) -> Trials:
-        """Draw the next `n_blocks` blocks on a set of items, or fewer if fewer are left.
+    def _iter_blocks_left(self, design: BlockDesign, set_number: int) -> Iterator[Trials]:
+        """Yield the blocks on a set of items that the plan does not contain yet, without block numbers.
 
         A block compares all anchors, the agents of the first plan, on one item. All possible blocks of a set, repeated for each
         response of an agent to an item, form one random sequence. The plan already contains the first blocks of the sequence.
-        Block numbers begin at `next_block`, which is updated.
 
         design : design of the plan
         set_number : number of the set, from 0; new items of the pool form a set with the highest number
-        n_blocks : maximum number of blocks
-
-        Returns paired trials of the role "main" with block numbers, which show items by their positions in the pool.
         """
         # anchors are the first agents of the pool, and the items of a set follow each other
         items = self._get_items_of_set(set_number)
-        n_anchors = self.extensions.anchors
-        eligible = self.train[:n_anchors, items.start : items.stop]
+        eligible = self.train[: self.extensions.anchors, items.start : items.stop]
 
         # count the blocks of anchors on these items that the plan contains
         is_anchor_block = (self.plan.role == MAIN) & (self.plan.block >= 0)
         blocks_of_set = self.plan.block[is_anchor_block & np.isin(self.plan.item, items)]
         n_planned_blocks = len(np.unique(blocks_of_set))
+        return islice(self._iter_blocks_of_set(design, set_number, eligible), n_planned_blocks, None)
 
-        # take the blocks that follow them in the sequence
-        all_blocks = self._iter_blocks_of_set(design, set_number, eligible)
-        next_blocks = list(islice(all_blocks, n_planned_blocks, n_planned_blocks + n_blocks))
-        trials = number_blocks(next_blocks, start=self.next_block)
+    def _number_anchor_blocks(self, set_number: int, blocks: list[Trials]) -> Trials:
+        """Join blocks of anchors on a set of items, and number them from `next_block` on, which is updated.
+
+        Returns paired trials of the role "main" with block numbers, which show items by their positions in the pool.
+        """
+        trials = number_blocks(blocks, start=self.next_block)
         self._advance_next_block(trials)
 
-        # the design numbers the items of a set from 0, the pool from `items.start`
-        return replace(trials, item=trials.item + np.int32(items.start))
+        # the design numbers the items of a set from 0, the pool from the first item of the set
+        return replace(trials, item=trials.item + np.int32(self._get_items_of_set(set_number).start))
 
     def _advance_next_block(self, trials: Trials) -> None:
         """Set `next_block` to the number after the blocks of new trials; keep it if there are none."""
