@@ -392,6 +392,13 @@ def test_calls_that_exceed_the_last_item_set_go_to_the_first() -> None:
     assert add_calls(exhausted, calls=4).notes[-1] == "step 2: more calls: 0 independent and 4 paired calls"
 
 
+def test_the_note_of_an_extension_states_that_nothing_is_left_only_if_this_is_so() -> None:
+    pool = make_pool(6, 20, present=np.random.default_rng(0).random((6, 20)) < 0.8)
+    plan = make_plan(pool, design="cyclic", calls=120, seed=1)
+    assert "no more are left" not in add_calls(plan, calls=100).notes[-1]
+    assert "no more are left" in add_calls(plan, calls=100_000).notes[-1]
+
+
 def test_the_text_of_new_trials_is_what_an_extension_adds_also_for_preferences() -> None:
     plan = make_plan(OLD, design="cyclic", calls=80, question="preference")
     later = add_calls(plan, calls=40)

@@ -411,6 +411,7 @@ class _PlanExtender:
         self.train = pool.present.copy()
         self.train[: plan.n_agents, : plan.n_items] = plan.split.train
         self.next_block = int(plan.block.max(initial=-1)) + 1
+        self.is_exhausted = False  # whether too few comparisons were left for a request
         self.rng = stream("extension", plan.seed, len(self.extensions.steps))
         self.pairs: PairRule = "unordered" if plan.options.get("pairs") == "unordered" else "ordered"
 
@@ -507,6 +508,7 @@ class _PlanExtender:
             together=together,
         )
         self._advance_next_block(trials)
+        self.is_exhausted |= n_paired - len(trials) >= 2 * len(scored)  # one more block would have fitted
 
         first_is_scored = np.isin(trials.first, scored)
         second_is_scored = np.isin(trials.second, scored)
@@ -578,6 +580,7 @@ class _PlanExtender:
             blocks = list(islice(sequences[set_number], n_requested))
             blocks_by_set[set_number] += blocks
             n_missing = n_requested - len(blocks)
+        self.is_exhausted |= n_missing > 0
         return blocks_by_set
 
     def _load_block_design(self) -> BlockDesign:
@@ -683,8 +686,8 @@ class _PlanExtender:
     ) -> Plan:
         """Return the plan with its own trials first, then the drawn paired trials, and independent trials for them.
 
-        The plan refers to the whole pool, with the added agents or items. It gets a note with the numbers of new trials. If the
-        drawn trials are at least one block fewer than requested, the note also states this. The number of independent trials
+        The plan refers to the whole pool, with the added agents or items. It gets a note with the numbers of new trials. If too
+        few comparisons were left, the note also states this. The number of independent trials
         follows from the number of the paired ones (`draw_independent_trials`). If calls for all agents are added and no paired
         trial is left, all calls are independent trials.
 
@@ -734,7 +737,7 @@ class _PlanExtender:
         note = self.format_note(kind, len(paired), len(independent_trials), scored)
         if not len(paired):
             note += ", because no paired calls of all agents are left"
-        elif n_requested - len(paired) >= self.get_max_block_size(scored):
+        elif self.is_exhausted:
             note += f" of {n_requested:,}, because no more are left"
         if independent is not None and len(paired):
             note += (
