@@ -328,7 +328,8 @@ def add_repeats(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
         Pool of the plan, with the same agents and items, and more responses per cell (not checked).
     calls : int, optional
         Number of calls to add, paired and independent. If the judge costs nothing, only paired calls count. Default: as many
-        paired calls per new response as per earlier response, and the number of independent calls that the plan's rule requires.
+        paired calls per new response as per earlier response, for the agent and item with the most new responses per earlier
+        one, and the number of independent calls that the plan's rule requires.
 
     Returns
     -------
@@ -345,12 +346,11 @@ def add_repeats(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
     """
     extender = _PlanExtender(plan, pool)
 
-    # by default, a new response gets as many paired calls as an earlier one
+    # by default, a new response gets as many paired calls as an earlier one; the cell with the most new ones decides
     n_planned_paired = int((plan.trial_type == PAIRED).sum())
-    n_earlier_responses = _count_responses_per_cell(plan.trials)
-    n_new_responses = pool.repeats - n_earlier_responses
-    calls_per_response = n_planned_paired / n_earlier_responses
-    default_paired = _round_half_up(calls_per_response * n_new_responses)
+    n_earlier = plan.pool.n_repeats.astype(np.int64)
+    n_new_per_earlier = (pool.n_repeats - n_earlier) / np.maximum(n_earlier, 1)
+    default_paired = _round_half_up(n_planned_paired * float(n_new_per_earlier.max()))
     n_paired = extender.count_paired_calls(calls, default=default_paired, n_scored=pool.n_agents)
 
     drawn = extender.draw_complete_blocks(n_paired, extender.count_items_by_set())
@@ -360,17 +360,6 @@ def add_repeats(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
 def _round_half_up(number: float) -> int:
     """Round a number that is not negative to the nearest integer; halves are rounded up."""
     return floor(number + 0.5)
-
-
-def _count_responses_per_cell(trials: Trials) -> int:
-    """Return the largest number of responses of one agent to one item that some trials show, at least 1.
-
-    The responses of an agent to an item are numbered from 1. Trials have no response numbers if all agents have one response
-    per item.
-    """
-    columns = trials.columns()
-    repeat_columns = [columns[name] for name in ("first_repeat", "second_repeat") if name in columns]
-    return max((int(column.max()) for column in repeat_columns), default=1)
 
 
 def _divide_in_proportion(n: int, sizes: Sequence[int]) -> list[int]:
