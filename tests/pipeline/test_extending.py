@@ -392,6 +392,15 @@ def test_calls_that_exceed_the_last_item_set_go_to_the_first() -> None:
     assert add_calls(exhausted, calls=4).notes[-1] == "step 2: more calls: 0 independent and 4 paired calls"
 
 
+@pytest.mark.parametrize("independent", ["matched", "pooled:20", None])
+def test_the_number_of_calls_that_an_error_names_is_enough(independent: str | None) -> None:
+    plan = first_plan(independent=independent)
+    with pytest.raises(PlanError, match=r"Set at least \d+ calls\. \[extend-too-few-calls\]") as refused:
+        add_calls(plan, calls=2)
+    n_calls = int(str(refused.value).split("Set at least ")[1].split()[0])
+    assert len(add_calls(plan, calls=n_calls)) > len(plan)
+
+
 def test_the_note_of_an_extension_states_that_nothing_is_left_only_if_this_is_so() -> None:
     pool = make_pool(6, 20, present=np.random.default_rng(0).random((6, 20)) < 0.8)
     plan = make_plan(pool, design="cyclic", calls=120, seed=1)

@@ -595,9 +595,10 @@ class _PlanExtender:
         """
         calls_per_block = self.get_max_block_size(scored=())  # () for all agents
         if n_paired < calls_per_block:
+            n_calls = self.count_total_calls(calls_per_block, n_scored=self.pool.n_agents)
             raise PlanError(
                 f"The calls are less than one block of all agents, {calls_per_block} paired calls: got {n_paired}. Set at "
-                f"least {calls_per_block} calls, or set agents to focus on.",
+                f"least {n_calls} calls.",
                 slug="extend-too-few-calls",
             )
         return n_paired // calls_per_block
