@@ -26,6 +26,7 @@ from youden.pipeline.interim_analyses import analyse_extended_run
 from youden.pipeline.judged_run import judge_run, plan_run
 from youden.pipeline.ranking import estimate_abilities, rank
 from youden.pipeline.rounds import run_rounds
+from youden.protocol.designs.adaptive import get_adaptive_design
 from youden.study.replaying import RecordedAnswers, replay
 from youden.types import INDEPENDENT, PAIRED, Plan, Verdicts
 from youden.types.pool import Bools, Json
@@ -55,6 +56,13 @@ def test_rounds_stop_by_the_variance_between_judges_if_the_target_includes_them(
     assert with_judges[0] > 2 * with_one_judge[0]
     ranking = rank(of_a_jury, target="items-and-judges").set_index("agent").loc[list(result.plan.agent_ids)]
     assert with_judges == pytest.approx(ranking["std_error"].to_numpy())
+
+
+@pytest.mark.parametrize(("pairs", "n_possible"), [("ordered", 360), ("unordered", 180)])
+def test_the_budget_of_a_search_is_at_most_the_number_of_possible_comparisons(pairs: str, n_possible: int) -> None:
+    plan = make_plan(make_pool(6, 12), design="adaptive", calls=400, options={"pairs": pairs})
+    assert get_adaptive_design(plan).budget(plan.split.train) == n_possible
+    assert (plan.trial_type == PAIRED).sum() <= n_possible / 2
 
 
 @pytest.mark.parametrize(
