@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from narrowing import not_none
+from plan_options import PlanOptions
 from small_pools import answer_with, make_pool
 from worlds import dense_world
 from youden import make_plan
@@ -25,6 +26,7 @@ from youden.pipeline.interim_analyses import analyse_extended_run
 from youden.pipeline.judged_run import judge_run, plan_run
 from youden.pipeline.ranking import estimate_abilities, rank
 from youden.pipeline.rounds import run_rounds
+from youden.protocol.designs.adaptive import get_adaptive_design
 from youden.study.replaying import RecordedAnswers, replay
 from youden.types import INDEPENDENT, PAIRED, Plan, Verdicts
 from youden.types.pool import Bools, Json
@@ -54,6 +56,33 @@ def test_rounds_stop_by_the_variance_between_judges_if_the_target_includes_them(
     assert with_judges[0] > 2 * with_one_judge[0]
     ranking = rank(of_a_jury, target="items-and-judges").set_index("agent").loc[list(result.plan.agent_ids)]
     assert with_judges == pytest.approx(ranking["std_error"].to_numpy())
+
+
+@pytest.mark.parametrize(("pairs", "n_possible"), [("ordered", 360), ("unordered", 180)])
+def test_the_budget_of_a_search_is_at_most_the_number_of_possible_comparisons(pairs: str, n_possible: int) -> None:
+    plan = make_plan(make_pool(6, 12), design="adaptive", calls=400, options={"pairs": pairs})
+    assert get_adaptive_design(plan).budget(plan.split.train) == n_possible
+    assert (plan.trial_type == PAIRED).sum() <= n_possible / 2
+
+
+@pytest.mark.parametrize(
+    "options", [{"design": "adaptive"}, {"design": "fixed-width", "options": {"half_width": 0.05}}]
+)
+def test_each_paired_trial_of_a_round_has_an_independent_one_if_they_are_matched(options: PlanOptions) -> None:
+    plan = make_plan(make_pool(8, 40), **(options | {"calls": 900, "independent": "matched"}))
+    uniform = np.random.default_rng(0).random((40, 8, 8))
+
+    def judge_by_ability(plan: Plan) -> Verdicts:
+        is_yes = uniform[plan.item, plan.first, plan.second] < 0.4 + 0.01 * (plan.first + plan.second)
+        return answer_with(plan, np.where(plan.trial_type == PAIRED, is_yes, 0.1))
+
+    result = run_rounds(plan, judge_by_ability)
+    trials = result.plan.trials
+    columns = np.column_stack([trials.step, trials.item, trials.first, trials.second, trials.weight_first])
+    is_paired = trials.trial_type == PAIRED
+    assert trials.step.max() > 0
+    assert sorted(columns[is_paired].tolist()) == sorted(columns[~is_paired].tolist())
+    assert len(result) > 0.9 * 900
 
 
 @given(st.integers(0, 1000), st.sampled_from([10.0, 30.0, 60.0]))

@@ -12,15 +12,16 @@ import pytest
 
 import youden
 from commands import Youden, write_config, write_pool_table
-from small_pools import starts_with
+from small_pools import answer_with, starts_with
 from worlds import analysed
 from youden.data.folder.run_folder import RunFolder
 from youden.data.folder.table_columns import ranking_columns
+from youden.engines.trial_blocks import select_paired_answers
 from youden.errors import StatisticsError
 from youden.pipeline.alternative_rankings import check_partner_rules
 from youden.pipeline.follow_ups import allocate_follow_ups, judge_follow_ups
 from youden.stats.flagged_groups import FlaggedGroups
-from youden.types import Agent, Item, Plan, Pool, Verdicts
+from youden.types import INDEPENDENT, Agent, Item, Plan, Pool, Verdicts
 from youden.types.facts import PartnerRules
 
 K, J = 12, 30
@@ -57,6 +58,16 @@ def test_a_ring_falls_in_the_robust_ranking_of_any_design(design: str) -> None:
     assert set(order[-4:]) == {"a0", "a1", "a2", "a3"}
     assert set(result.ranking["agent"].tolist()[-4:]) != {"a0", "a1", "a2", "a3"}
     assert any("agree more than any honest group on record" in line.message for line in result.facts.warnings)
+
+
+def test_pairs_whose_independent_trials_are_unanswered_are_left_out() -> None:
+    plan = planned("dense")[1]
+    is_independent = plan.trial_type == INDEPENDENT
+    is_lost = is_independent & (plan.first == 2)
+    rates = answer_with(plan, np.where(is_independent, 0.25, 0.75), missing=is_lost).rates()
+    answers = select_paired_answers(rates)
+    assert set(answers.first.tolist()) == set(range(K)) - {2}
+    assert set(answers.value) == {0.5}
 
 
 def test_without_flagged_pairs_the_robust_ranking_equals_the_plain_one() -> None:
@@ -162,6 +173,7 @@ class TestUndecidedGroups:
         assert 0 < result.plan.n_follow_ups <= 0.5 * len(plan)
         assert starts_with(result.plan.trials, plan.trials)
         assert judge_follow_ups(result, self.judge_counted, share=0.5).plan.digest == result.plan.digest
+        assert result.rates().digest == first.rates().digest
         before, after = analysed(first), analysed(result)
         assert before.facts.alternative_rankings["robust"].groups == ()
         assert after.facts.alternative_rankings["robust"].groups == (("a0", "a1", "a2"),)

@@ -24,6 +24,7 @@ from youden.pipeline.linked_abilities import fit_scale, link_agents
 from youden.pipeline.ranking import estimate_anchor_abilities, trial_abilities_from_verdicts
 from youden.protocol.blocks import get_extensions, plan_after_extensions, restrict_to_anchors
 from youden.protocol.extension import add_agents, add_calls, add_items, draw_anchor_trials
+from youden.protocol.independent import select_trials
 from youden.stats.trials.anchored import effect_scale
 from youden.types import INDEPENDENT, PAIRED, Plan, Verdicts
 from youden.types.facts import ExtensionFacts
@@ -379,6 +380,38 @@ def test_calls_that_exceed_one_item_set_go_to_the_next() -> None:
     plan = add_items(add_calls(first_plan(), calls=100_000), part_of(WHOLE, slice(K)), calls=2 * K)
     later = add_calls(plan, calls=10 * K)
     assert len(later) - len(plan) == 10 * K
+
+
+def test_calls_that_exceed_the_last_item_set_go_to_the_first() -> None:
+    plan = add_items(first_plan(), part_of(WHOLE, slice(K)), calls=100_000)
+    later = add_calls(plan, calls=100, independent=0)
+    assert len(later) - len(plan) == 96
+
+    few_first = make_plan(part_of(WHOLE, slice(4), slice(3)), design="cyclic", calls=12, independent="pooled:4")
+    exhausted = add_items(few_first, part_of(WHOLE, slice(4), slice(20)), calls=100_000)
+    assert add_calls(exhausted, calls=4).notes[-1] == "step 2: more calls: 0 independent and 4 paired calls"
+
+
+@pytest.mark.parametrize("independent", ["matched", "pooled:20", None])
+def test_the_number_of_calls_that_an_error_names_is_enough(independent: str | None) -> None:
+    plan = first_plan(independent=independent)
+    with pytest.raises(PlanError, match=r"Set at least \d+ calls\. \[extend-too-few-calls\]") as refused:
+        add_calls(plan, calls=2)
+    n_calls = int(str(refused.value).split("Set at least ")[1].split()[0])
+    assert len(add_calls(plan, calls=n_calls)) > len(plan)
+
+
+def test_the_note_of_an_extension_states_that_nothing_is_left_only_if_this_is_so() -> None:
+    pool = make_pool(6, 20, present=np.random.default_rng(0).random((6, 20)) < 0.8)
+    plan = make_plan(pool, design="cyclic", calls=120, seed=1)
+    assert "no more are left" not in add_calls(plan, calls=100).notes[-1]
+    assert "no more are left" in add_calls(plan, calls=100_000).notes[-1]
+
+
+def test_the_text_of_new_trials_is_what_an_extension_adds_also_for_preferences() -> None:
+    plan = make_plan(OLD, design="cyclic", calls=80, question="preference")
+    later = add_calls(plan, calls=40)
+    assert select_trials(later, later.trials.step == 1).characters == later.characters - plan.characters
 
 
 def searched(max_regret: float | None, *, calls: int = 120, rounds: int = 2) -> tuple[Verdicts, Abilities]:

@@ -35,7 +35,6 @@ from youden.errors import PlanError, RunFolderError
 from youden.pipeline import fit_tables
 from youden.pipeline.fitted_run import fit_run
 from youden.pipeline.rounds import run_rounds
-from youden.protocol.blocks import remove_follow_ups
 from youden.protocol.extension import add_agents, add_calls, add_items
 from youden.protocol.independent import with_added_trials
 from youden.protocol.scores import pooled_fpr
@@ -71,7 +70,7 @@ def judged(pool: Pool, how: str, *, seed: int, missing: float, soft: bool, repli
 
 def same_as_at_once(run: RunFolder, result: Verdicts, *, target: Target) -> None:
     """Return whether the tables of a fitted run equal those computed from all its answers at once."""
-    plan, rates = result.plan, remove_follow_ups(result).rates()
+    plan, rates = result.plan, result.rates()
     for kind in ("symmetric", "row"):
         scores = rates.training_scores(kind=kind)
         assert_nearly_equal(scores.value.tolist(), run.read_scores(kind).value.tolist(), at=kind)

@@ -164,6 +164,18 @@ def test_a_run_that_gains_repeats_keeps_its_trials_and_shows_all_responses_evenl
     assert (earlier.pool_digest, len(earlier)) == (once.digest, len(plan))
 
 
+def test_responses_of_agents_that_had_fewer_than_others_get_calls_by_default() -> None:
+    pool = make_pool(4, 12)
+    again = pool.texts + " again"
+    only_one = np.full_like(again, None)
+    only_one[0, 0] = again[0, 0]
+    uneven, even = (
+        Pool.from_repeats(pool.agents, pool.items, [pool.texts, second], "p") for second in (only_one, again)
+    )
+    plan = make_plan(uneven, design="cyclic", calls=60, independent="pooled:8")
+    assert add_repeats(plan, even).notes[-1].endswith(": 0 independent and 52 paired calls")
+
+
 def test_an_ability_is_the_mean_over_the_first_and_later_responses_of_an_agent() -> None:
     pool = pool_of()
     once = Pool(pool.agents, pool.items, pool.texts, pool.name)

@@ -223,6 +223,13 @@ def test_regret_bound_and_p_best_equal_those_of_draws() -> None:
     assert abs(np.mean(draws.max(axis=0) - draws[leader] <= within) - 0.95) < 0.03
 
 
+def test_a_single_agent_has_no_regret_and_is_the_best() -> None:
+    alone = {"ability": np.array([0.3]), "std_error": np.array([0.05])}
+    fit = quality_from_labels(np.zeros(8, dtype=int), np.arange(8), np.array([0.0, 1.0] * 4), **alone)
+    assert fit.regret_bound(0) == pytest.approx(0, abs=1e-6)
+    assert fit.best_probabilities().tolist() == [1.0]
+
+
 def test_labels_to_find_the_best_go_to_contenders_and_labels_for_all_are_spread() -> None:
     drawn = _drawn(np.random.default_rng(11), 10)
     result, left = drawn.fit(), np.full(K, 40)

@@ -918,7 +918,8 @@ def select_paired_answers(rates: Rates) -> PairChunk:
     """Return a value for each ordered pair of agents on each item: the mean answer to the pair's paired trials.
 
     This mean is a true-positive rate (TPR). If each pair has its own false-positive rate (FPR), it is subtracted from the
-    mean. The weight of a value is its number of answered paired trials. Pairs with a held-out response are left out.
+    mean. A pair without independent trials, such as that of a follow-up, has the FPR 0. The weight of a value is its number of
+    answered paired trials. Pairs with a held-out response, or whose independent trials have no answer, are left out.
     """
     is_training_cell = rates.split.train
     first_in_training = is_training_cell[rates.first, rates.item]
@@ -926,16 +927,17 @@ def select_paired_answers(rates: Rates) -> PairChunk:
     is_selected = (rates.n_paired > 0) & first_in_training & second_in_training
 
     # each pair has its own FPR only if the independent trials are matched
-    fpr = np.zeros(int(is_selected.sum()))
+    fpr = np.zeros(len(rates.fpr))
     if rates.independent == "matched":
-        fpr = np.nan_to_num(rates.fpr[is_selected])
+        fpr = np.nan_to_num(rates.fpr)
+        is_selected &= ~(np.isnan(rates.fpr) & (rates.n_missing > 0))
 
     return PairChunk(
         rates.first[is_selected],
         rates.second[is_selected],
         rates.item[is_selected],
-        value=rates.tpr[is_selected] - fpr,
+        value=rates.tpr[is_selected] - fpr[is_selected],
         weight=rates.n_paired[is_selected].astype(np.float64),
-        rate=fpr,
+        rate=fpr[is_selected],
         n_items=rates.n_items,
     )

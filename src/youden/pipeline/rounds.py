@@ -21,6 +21,7 @@ from youden.protocol.blocks import with_round
 from youden.protocol.designs.adaptive import NextRound, RoundStop, get_adaptive_design
 from youden.protocol.designs.cyclic import number_blocks
 from youden.protocol.designs.fixed_width import HALF_WIDTH_FRACTION, FixedWidth, get_width_design
+from youden.protocol.independent import draw_matched_trials
 from youden.protocol.pooled_trials import (
     count_added_independent,
     draw_pooled_trials,
@@ -318,15 +319,15 @@ def _draw_independent_trials(plan: Plan, next_round: NextRound) -> Trials:
     """Draw the independent trials of a round for the agents that it samples.
 
     Independent trials compare responses to different items. If the round samples only some agents, these are compared with
-    random agents, and the trials count for the sampled agents only. The result is empty if the plan has one independent trial
-    per paired trial (matched), because these are drawn together.
+    random agents, and the trials count for the sampled agents only. If the plan has one independent trial per paired trial
+    (matched), each paired trial of the round gets one.
     """
-    if plan.independent == "matched":
-        return Trials.concat([])
-
     n_rounds = 0 if plan.rounds is None else len(plan.rounds.starts)
     rng = stream("independent trials of rounds", plan.seed, n_rounds)
     eligible = plan.split.train  # cells that are not held out
+    if plan.independent == "matched":
+        return draw_matched_trials(next_round.trials, eligible, rng)
+
     sampled_agents = np.flatnonzero(next_round.active)
     n_trials = _count_independent_trials(plan, len(next_round.trials), n_sampled=len(sampled_agents))
 

@@ -328,7 +328,8 @@ def add_repeats(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
         Pool of the plan, with the same agents and items, and more responses per cell (not checked).
     calls : int, optional
         Number of calls to add, paired and independent. If the judge costs nothing, only paired calls count. Default: as many
-        paired calls per new response as per earlier response, and the number of independent calls that the plan's rule requires.
+        paired calls per new response as per earlier response, for the agent and item with the most new responses per earlier
+        one, and the number of independent calls that the plan's rule requires.
 
     Returns
     -------
@@ -345,12 +346,11 @@ def add_repeats(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
     """
     extender = _PlanExtender(plan, pool)
 
-    # by default, a new response gets as many paired calls as an earlier one
+    # by default, a new response gets as many paired calls as an earlier one; the cell with the most new ones decides
     n_planned_paired = int((plan.trial_type == PAIRED).sum())
-    n_earlier_responses = _count_responses_per_cell(plan.trials)
-    n_new_responses = pool.repeats - n_earlier_responses
-    calls_per_response = n_planned_paired / n_earlier_responses
-    default_paired = _round_half_up(calls_per_response * n_new_responses)
+    n_earlier = plan.pool.n_repeats.astype(np.int64)
+    n_new_per_earlier = (pool.n_repeats - n_earlier) / np.maximum(n_earlier, 1)
+    default_paired = _round_half_up(n_planned_paired * float(n_new_per_earlier.max()))
     n_paired = extender.count_paired_calls(calls, default=default_paired, n_scored=pool.n_agents)
 
     drawn = extender.draw_complete_blocks(n_paired, extender.count_items_by_set())
@@ -360,17 +360,6 @@ def add_repeats(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
 def _round_half_up(number: float) -> int:
     """Round a number that is not negative to the nearest integer; halves are rounded up."""
     return floor(number + 0.5)
-
-
-def _count_responses_per_cell(trials: Trials) -> int:
-    """Return the largest number of responses of one agent to one item that some trials show, at least 1.
-
-    The responses of an agent to an item are numbered from 1. Trials have no response numbers if all agents have one response
-    per item.
-    """
-    columns = trials.columns()
-    repeat_columns = [columns[name] for name in ("first_repeat", "second_repeat") if name in columns]
-    return max((int(column.max()) for column in repeat_columns), default=1)
 
 
 def _divide_in_proportion(n: int, sizes: Sequence[int]) -> list[int]:
@@ -411,6 +400,7 @@ class _PlanExtender:
         self.train = pool.present.copy()
         self.train[: plan.n_agents, : plan.n_items] = plan.split.train
         self.next_block = int(plan.block.max(initial=-1)) + 1
+        self.is_exhausted = False  # whether too few comparisons were left for a request
         self.rng = stream("extension", plan.seed, len(self.extensions.steps))
         self.pairs: PairRule = "unordered" if plan.options.get("pairs") == "unordered" else "ordered"
 
@@ -507,6 +497,7 @@ class _PlanExtender:
             together=together,
         )
         self._advance_next_block(trials)
+        self.is_exhausted |= n_paired - len(trials) >= 2 * len(scored)  # one more block would have fitted
 
         first_is_scored = np.isin(trials.first, scored)
         second_is_scored = np.isin(trials.second, scored)
@@ -531,8 +522,8 @@ class _PlanExtender:
         """Draw as many blocks as fit into `n_paired` calls, divided among sets of items in proportion to their sizes.
 
         A block compares all anchors, the agents of the first plan, on one item. For each group of agents that joined later, one
-        more block compares the group with anchors on an item of the same set. If a set has too few comparisons left, the next
-        set gets the missing blocks. Block numbers begin at `next_block`, which is updated.
+        more block compares the group with anchors on an item of the same set. If a set has too few comparisons left, the other
+        sets get the missing blocks. Block numbers begin at `next_block`, which is updated.
 
         n_paired : maximum number of paired calls
         set_sizes : number of items by set number, as in `count_items_by_set`
@@ -545,20 +536,41 @@ class _PlanExtender:
         n_blocks = self._count_complete_blocks(n_paired)
 
         drawn: list[Trials] = []
-        n_missing = 0  # blocks for which the earlier sets had no comparisons left
-        blocks_per_set = _divide_in_proportion(n_blocks, list(set_sizes.values()))
-        for set_number, n_blocks_of_set in zip(set_sizes, blocks_per_set, strict=True):
-            n_requested = n_blocks_of_set + n_missing
-            anchor_trials = self.draw_anchor_blocks(design, set_number, n_requested)
+        for set_number, anchor_blocks in self._draw_anchor_blocks(design, n_blocks, set_sizes).items():
+            anchor_trials = self._number_anchor_blocks(set_number, anchor_blocks)
             drawn.append(anchor_trials)
-            n_drawn = len(np.unique(anchor_trials.block))
-            n_missing = n_requested - n_drawn
 
             items = self._order_items_by_use(set_number, anchor_trials)
             for group in self.extensions.joined:
-                n_group_trials = 2 * len(group) * n_drawn  # each agent once first and once second per block
+                n_group_trials = 2 * len(group) * len(anchor_blocks)  # each agent once first and once second per block
                 drawn.append(self.draw_linking_blocks(group, n_group_trials, items=items))
         return drawn
+
+    def _draw_anchor_blocks(
+        self, design: BlockDesign, n_blocks: int, set_sizes: dict[int, int]
+    ) -> dict[int, list[Trials]]:
+        """Draw the next blocks of anchors, divided among sets of items in proportion to their sizes.
+
+        If a set has too few blocks left, the next set gets the missing ones, and after the last set the first one.
+
+        design : design of the plan
+        n_blocks : maximum number of blocks; there are fewer if fewer are left on all sets together
+        set_sizes : number of items by set number
+
+        Returns the blocks by set number; they show items by their positions in the set.
+        """
+        sequences = {set_number: self._iter_blocks_left(design, set_number) for set_number in set_sizes}
+        blocks_by_set: dict[int, list[Trials]] = {set_number: [] for set_number in set_sizes}
+        first_round = zip(set_sizes, _divide_in_proportion(n_blocks, list(set_sizes.values())), strict=True)
+        second_round = ((set_number, 0) for set_number in set_sizes)
+        n_missing = 0  # blocks for which the earlier sets had no comparisons left
+        for set_number, n_blocks_of_set in [*first_round, *second_round]:
+            n_requested = n_blocks_of_set + n_missing
+            blocks = list(islice(sequences[set_number], n_requested))
+            blocks_by_set[set_number] += blocks
+            n_missing = n_requested - len(blocks)
+        self.is_exhausted |= n_missing > 0
+        return blocks_by_set
 
     def _load_block_design(self) -> BlockDesign:
         """Load the design that drew the plan, and check that it draws its trials in blocks.
@@ -583,9 +595,10 @@ class _PlanExtender:
         """
         calls_per_block = self.get_max_block_size(scored=())  # () for all agents
         if n_paired < calls_per_block:
+            n_calls = self.count_total_calls(calls_per_block, n_scored=self.pool.n_agents)
             raise PlanError(
                 f"The calls are less than one block of all agents, {calls_per_block} paired calls: got {n_paired}. Set at "
-                f"least {calls_per_block} calls, or set agents to focus on.",
+                f"least {n_calls} calls.",
                 slug="extend-too-few-calls",
             )
         return n_paired // calls_per_block
@@ -601,37 +614,35 @@ class _PlanExtender:
         items_by_use = dict.fromkeys([*trials.item.tolist(), *self._get_items_of_set(set_number)])
         return np.array(list(items_by_use), dtype=np.int32)
 
-    def draw_anchor_blocks(self, design: BlockDesign, set_number: int, n_blocks: int) -> Trials:
-        """Draw the next `n_blocks` blocks on a set of items, or fewer if fewer are left.
+    def _iter_blocks_left(self, design: BlockDesign, set_number: int) -> Iterator[Trials]:
+        """Yield the blocks on a set of items that the plan does not contain yet, without block numbers.
 
         A block compares all anchors, the agents of the first plan, on one item. All possible blocks of a set, repeated for each
         response of an agent to an item, form one random sequence. The plan already contains the first blocks of the sequence.
-        Block numbers begin at `next_block`, which is updated.
 
         design : design of the plan
         set_number : number of the set, from 0; new items of the pool form a set with the highest number
-        n_blocks : maximum number of blocks
-
-        Returns paired trials of the role "main" with block numbers, which show items by their positions in the pool.
         """
         # anchors are the first agents of the pool, and the items of a set follow each other
         items = self._get_items_of_set(set_number)
-        n_anchors = self.extensions.anchors
-        eligible = self.train[:n_anchors, items.start : items.stop]
+        eligible = self.train[: self.extensions.anchors, items.start : items.stop]
 
         # count the blocks of anchors on these items that the plan contains
         is_anchor_block = (self.plan.role == MAIN) & (self.plan.block >= 0)
         blocks_of_set = self.plan.block[is_anchor_block & np.isin(self.plan.item, items)]
         n_planned_blocks = len(np.unique(blocks_of_set))
+        return islice(self._iter_blocks_of_set(design, set_number, eligible), n_planned_blocks, None)
 
-        # take the blocks that follow them in the sequence
-        all_blocks = self._iter_blocks_of_set(design, set_number, eligible)
-        next_blocks = list(islice(all_blocks, n_planned_blocks, n_planned_blocks + n_blocks))
-        trials = number_blocks(next_blocks, start=self.next_block)
+    def _number_anchor_blocks(self, set_number: int, blocks: list[Trials]) -> Trials:
+        """Join blocks of anchors on a set of items, and number them from `next_block` on, which is updated.
+
+        Returns paired trials of the role "main" with block numbers, which show items by their positions in the pool.
+        """
+        trials = number_blocks(blocks, start=self.next_block)
         self._advance_next_block(trials)
 
-        # the design numbers the items of a set from 0, the pool from `items.start`
-        return replace(trials, item=trials.item + np.int32(items.start))
+        # the design numbers the items of a set from 0, the pool from the first item of the set
+        return replace(trials, item=trials.item + np.int32(self._get_items_of_set(set_number).start))
 
     def _advance_next_block(self, trials: Trials) -> None:
         """Set `next_block` to the number after the blocks of new trials; keep it if there are none."""
@@ -665,8 +676,8 @@ class _PlanExtender:
     ) -> Plan:
         """Return the plan with its own trials first, then the drawn paired trials, and independent trials for them.
 
-        The plan refers to the whole pool, with the added agents or items. It gets a note with the numbers of new trials. If the
-        drawn trials are at least one block fewer than requested, the note also states this. The number of independent trials
+        The plan refers to the whole pool, with the added agents or items. It gets a note with the numbers of new trials. If too
+        few comparisons were left, the note also states this. The number of independent trials
         follows from the number of the paired ones (`draw_independent_trials`). If calls for all agents are added and no paired
         trial is left, all calls are independent trials.
 
@@ -716,7 +727,7 @@ class _PlanExtender:
         note = self.format_note(kind, len(paired), len(independent_trials), scored)
         if not len(paired):
             note += ", because no paired calls of all agents are left"
-        elif n_requested - len(paired) >= self.get_max_block_size(scored):
+        elif self.is_exhausted:
             note += f" of {n_requested:,}, because no more are left"
         if independent is not None and len(paired):
             note += (

@@ -44,8 +44,13 @@ def select_trials(plan: Plan, rows: Bools | Positions) -> Plan:
     Plan
         A plan with the selected trials and all other fields unchanged, except for the total text length.
     """
-    trials = plan.trials.take(rows)
-    return replace(plan, trials=trials, characters=count_characters(plan.pool, trials))
+    return _with_trials(plan, plan.trials.take(rows))
+
+
+def _with_trials(plan: Plan, trials: Trials) -> Plan:
+    """Return a plan with other trials of its pool, and with their total text length."""
+    characters = count_characters(plan.pool, trials, with_tasks=plan.question == "preference")
+    return replace(plan, trials=trials, characters=characters)
 
 
 def match_trials(plan: Plan, source: Plan) -> Positions:
@@ -142,9 +147,7 @@ def with_added_trials(plan: Plan, added: Trials) -> Plan:
     """
     earlier = plan.trials.take(plan.trial_type != SELF_TRIAL)
     added = assign_repeats(added, plan.pool, plan.seed, after=earlier)
-    trials = Trials.concat([plan.trials, added]).with_replicate_numbers()
-    characters = count_characters(plan.pool, trials, with_tasks=plan.question == "preference")
-    return replace(plan, trials=trials, characters=characters)
+    return _with_trials(plan, Trials.concat([plan.trials, added]).with_replicate_numbers())
 
 
 def count_characters(pool: Pool, trials: Trials, *, with_tasks: bool = False) -> int:
@@ -375,8 +378,8 @@ def draw_matched_trials(paired: Trials, eligible: Bools, rng: np.random.Generato
     eligible : bool array (n_agents, n_items), cells (agent, item) that may be used
     rng : source of the other items
 
-    Returns independent trials of the role "matched" in the order of `paired`. A paired trial is skipped if its second agent has
-    no other eligible item.
+    Returns independent trials of the role "matched" in the order of `paired`, and with the same weights. A paired trial is
+    skipped if its second agent has no other eligible item.
     """
     n_eligible_items = eligible.sum(axis=1)  # by agent
     has_other_item = n_eligible_items[paired.second] > 1
@@ -384,7 +387,9 @@ def draw_matched_trials(paired: Trials, eligible: Bools, rng: np.random.Generato
     first = paired.first[has_other_item]
     second = paired.second[has_other_item]
     other_item = _draw_other_items(item, second, eligible, rng)
-    return Trials.independent(item, first, second, other_item).with_role(MATCHED)
+    trials = Trials.independent(item, first, second, other_item)
+    counts_for_first, counts_for_second = paired.weight_first > 0, paired.weight_second > 0
+    return trials.with_role(MATCHED, first=counts_for_first[has_other_item], second=counts_for_second[has_other_item])
 
 
 def _draw_other_items(item: Ids, agent: Ids, eligible: Bools, rng: np.random.Generator) -> Ids:

@@ -18,7 +18,7 @@ from youden.types import INDEPENDENT, PAIRED, Plan, Scores, Trials, Verdicts
 from youden.types.cells import CELLS_IN_CACHE, CellIndex, ScoredCells
 from youden.types.pool import Bools, Floats, Ids, Positions
 from youden.types.results import IndependentRates, Rates, ScoreKind, ScoreRole
-from youden.types.trials import PROBE
+from youden.types.trials import FOLLOW_UP, PROBE
 
 
 def compute_rates(verdicts: Verdicts) -> Rates:
@@ -34,11 +34,12 @@ def compute_rates(verdicts: Verdicts) -> Rates:
     Rates
         One row per ordered pair and item with a paired trial, sorted by item, first agent and second agent. `tpr` is the mean
         answer to its paired trials, and `fpr` the mean answer to its matched independent trials; NaN without an answer. If the
-        plan pools independent trials, `fpr` is NaN in all rows, and `detail` has the sums of their answers.
+        plan pools independent trials, `fpr` is NaN in all rows, and `detail` has the sums of their answers. Follow-ups,
+        additional paired trials that serve only to flag groups of agents, are left out.
     """
     plan = verdicts.plan
     # rows are the pairs of paired trials; matched independent trials have no other pairs
-    is_used = plan.trial_type == PAIRED
+    is_used = (plan.trial_type == PAIRED) & (plan.role != FOLLOW_UP)
     if plan.independent == "matched":
         is_used |= plan.trial_type == INDEPENDENT
 

@@ -326,9 +326,10 @@ class Verdicts(ReadOnly):
         Notes
         -----
         The true-positive rate (TPR) of a pair on an item is the mean answer to its paired trials on the item. The false-positive
-        rate (FPR) is the mean answer to its independent trials on the item. A missing answer counts as missing, never as 0. If
-        the independent trials of the plan are pooled, a pair that has only independent trials is in `detail` but has no row. If a
-        plan has no answers, all rates are NaN.
+        rate (FPR) is the mean answer to its independent trials on the item. A missing answer counts as missing, never as 0.
+        Follow-ups, additional trials that serve only to flag groups of agents, do not count. If the independent trials of the
+        plan are pooled, a pair that has only independent trials is in `detail` but has no row. If a plan has no answers, all
+        rates are NaN.
 
         References
         ----------

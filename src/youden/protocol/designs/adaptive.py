@@ -16,7 +16,7 @@ from youden.errors import PlanError
 from youden.protocol.designs.cyclic import MIN_BLOCKS, Cyclic, TrialDesign, check_shared_items, number_blocks
 from youden.protocol.designs.fixed_width import FixedWidth
 from youden.protocol.designs.parts.block_sequence import BlockSequence
-from youden.protocol.designs.parts.repair import check_count, check_fraction, check_positive
+from youden.protocol.designs.parts.repair import check_count, check_fraction, check_positive, count_comparisons
 from youden.types import PAIRED, DesignResult, Plan, Rounds, Trials
 from youden.types.pool import Bools, Floats, Ids, Positions
 
@@ -319,10 +319,10 @@ class Adaptive(TrialDesign):
         Returns
         -------
         int
-            `n_paired`, or the number of all possible comparisons if this is smaller.
+            `n_paired`, or the number of all possible comparisons if this is smaller. A pair of agents has two comparisons
+            on an item, or one if `pairs` is "unordered".
         """
-        n_on_item = eligible.sum(axis=0, dtype=np.int64)
-        n_possible = int((n_on_item * (n_on_item - 1)).sum())
+        n_possible = count_comparisons(eligible, eligible, n_partners=None, pairs=self.pairs)
         return n_possible if self.n_paired is None else min(self.n_paired, n_possible)
 
     def _draw_blocks(

@@ -116,7 +116,7 @@ class QualityEstimates:
         -------
         float
             Smallest δ for which this holds with the probability `level`: no agent is better than the selected one by more than
-            δ.
+            δ. Without another agent, it is 0 up to rounding.
         """
         cdf = np.cumsum(self.density, axis=1)  # P(quality ≤ grid point) of each agent
         cdf_of_others = np.delete(cdf, agent, axis=0)
@@ -126,8 +126,8 @@ class QualityEstimates:
         for _ in range(_N_BISECTIONS):
             delta = (low + high) / 2
             # P(other quality ≤ selected quality + δ), by other agent (rows) and selected quality (columns, the grid)
-            p_within = np.array([np.interp(self.grid + delta, self.grid, other_cdf) for other_cdf in cdf_of_others])
-            p_all_within = self.density[agent] @ p_within.prod(axis=0)
+            p_within = [np.interp(self.grid + delta, self.grid, other_cdf) for other_cdf in cdf_of_others]
+            p_all_within = self.density[agent] @ np.reshape(p_within, cdf_of_others.shape).prod(axis=0)
             if p_all_within >= self.level:
                 high = delta
             else:
