@@ -22,7 +22,7 @@ from youden.data.pools.pool_reader import read_pool
 from youden.errors import ConfigError, PlanError, RunFolderError, YoudenError
 from youden.judging.config.judge_files import load_judge_of_run
 from youden.judging.estimate import estimate
-from youden.judging.scheduler.options import JudgingOptions
+from youden.judging.scheduler.options import JudgingOptions, check_cap
 from youden.pipeline.call_division import find_call_division
 from youden.pipeline.fitted_run import RunFit, fit_run
 from youden.pipeline.judged_run import judge_run, read_payments_of_run
@@ -102,6 +102,7 @@ def plan_extension(
     PoolError, PlanError
         If a pool cannot be read, or the calls cannot be planned; [extend-too-few-calls] if `calls` are too few for a search.
     """
+    check_cap([], max_cost)  # before the cap is added to what was paid, and recorded in config.yaml
     folder = RunFolder(config.folder)
     folder.check_judged()
     if config.trials_from is not None:
