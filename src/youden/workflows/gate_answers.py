@@ -26,7 +26,7 @@ from youden.pipeline.multi_judge import is_training_answer
 from youden.pipeline.preference_abilities import collect_preferences
 from youden.pipeline.ranking import trial_abilities_from_verdicts
 from youden.pipeline.self_consistency import METHOD, estimate_from_self_trials
-from youden.protocol.blocks import get_extensions, has_blocks_in_first_plan
+from youden.protocol.blocks import get_extensions, has_blocks_in_first_plan, remove_follow_ups
 from youden.protocol.pooled_trials import (
     adds_independent,
     count_independent_for_paired,
@@ -263,7 +263,7 @@ def make_forecaster(
     if abilities is None:
         has_rates_of_agents = plan.independent == "pooled"
         agent_rates = estimate_rates(TrialsByItem.from_verdicts(verdicts), target) if has_rates_of_agents else None
-        return _make_additive_forecaster(verdicts.rates(), plan, target, agent_rates)
+        return _make_additive_forecaster(remove_follow_ups(verdicts).rates(), plan, target, agent_rates)
     if plan.is_self_plan:
         return partial(_forecast_self_consistency, estimate_from_self_trials(TrialsByItem.from_verdicts(verdicts)))
     if plan.question == "preference":
