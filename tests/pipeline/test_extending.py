@@ -21,7 +21,7 @@ from youden.errors import PlanError
 from youden.pipeline.abilities import Abilities
 from youden.pipeline.extension_facts import compute_extension_facts, describe_extension
 from youden.pipeline.linked_abilities import fit_scale, link_agents
-from youden.pipeline.ranking import estimate_anchor_abilities, trial_abilities_from_verdicts
+from youden.pipeline.ranking import estimate_abilities, estimate_anchor_abilities, trial_abilities_from_verdicts
 from youden.protocol.blocks import get_extensions, plan_after_extensions, restrict_to_anchors
 from youden.protocol.extension import add_agents, add_calls, add_items, draw_anchor_trials
 from youden.stats.trials.anchored import effect_scale
@@ -428,6 +428,19 @@ def test_analyses_of_an_extended_search_share_one_alpha_and_are_restored_from_fi
     assert (ends[1:] <= ends[:-1]).all()
     _, shorter = searched(0.02, rounds=2)
     np.testing.assert_array_equal(not_none(shorter.search).analyses[-1].upper_bounds, search.analyses[-2].upper_bounds)
+
+
+def test_bounds_of_a_search_by_a_jury_contain_the_variance_between_judges() -> None:
+    result, _ = searched(0.02)
+    concerns_first_agent = (result.plan.first == 0) | (result.plan.second == 0)
+    bias = np.array([-0.3, 0.0, 0.3])[:, None] * concerns_first_agent
+    of_a_jury = replace(result, votes=np.clip(result.answer + bias, 0, 1))
+    with_judges, with_one_judge = (
+        not_none(estimate_abilities(of_a_jury, target=target).search).analyses
+        for target in ("items-and-judges", "items-like-these")
+    )
+    for wide, narrow in zip(with_judges, with_one_judge, strict=True):
+        assert wide.upper_bounds[1, 0] > 2 * narrow.upper_bounds[1, 0]
 
 
 def test_a_search_that_spends_all_calls_has_one_analysis() -> None:
