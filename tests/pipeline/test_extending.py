@@ -258,6 +258,19 @@ def test_a_judge_that_became_more_lenient_is_reported() -> None:
     assert any("its model may have changed" in line for line in describe_extension(facts))
 
 
+def test_only_agents_in_focus_change_also_if_intervals_are_for_these_items() -> None:
+    later = add_calls(first_plan(independent="pooled:240"), calls=60, focus=(0,))
+    result = answers(later)
+    is_yes = (
+        np.random.default_rng(1).random((K, J)) < np.linspace(0.05, 0.4, K)[:, None]
+    )  # the same on all trials of a response
+    independent = later.trial_type == INDEPENDENT
+    result = answer_with(later, np.where(independent, is_yes[later.first, later.item], result.answer))
+    after = estimate_abilities(result, target="these-items")
+    facts = not_none(compute_extension_facts(TrialsByItem.from_verdicts(result), after, answers_recomputed=False))
+    assert [change.agent for change in facts.agent_changes if change.before != change.after] == ["a0"]
+
+
 @pytest.mark.parametrize(("p_value", "is_reported"), [(0.049, False), (0.009, True)])
 def test_judge_drift_is_reported_at_a_significance_level_of_one_percent(p_value: float, is_reported: bool) -> None:
     facts = ExtensionFacts(
