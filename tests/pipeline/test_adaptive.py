@@ -56,6 +56,8 @@ def test_rounds_stop_by_the_variance_between_judges_if_the_target_includes_them(
     assert with_judges[0] > 2 * with_one_judge[0]
     ranking = rank(of_a_jury, target="items-and-judges").set_index("agent").loc[list(result.plan.agent_ids)]
     assert with_judges == pytest.approx(ranking["std_error"].to_numpy())
+    bound_with_one_judge = rank(of_a_jury).attrs["choice"].regret_bound
+    assert rank(of_a_jury, target="items-and-judges").attrs["choice"].regret_bound > 2 * bound_with_one_judge
 
 
 @pytest.mark.parametrize(("pairs", "n_possible"), [("ordered", 360), ("unordered", 180)])

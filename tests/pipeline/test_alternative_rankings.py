@@ -12,17 +12,21 @@ import pytest
 
 import youden
 from commands import Youden, write_config, write_pool_table
+from narrowing import not_none
 from small_pools import answer_with, starts_with
-from worlds import analysed
+from worlds import analysed, write_answers
 from youden.data.folder.run_folder import RunFolder
 from youden.data.folder.table_columns import ranking_columns
 from youden.engines.trial_blocks import select_paired_answers
 from youden.errors import StatisticsError
 from youden.pipeline.alternative_rankings import check_partner_rules
 from youden.pipeline.follow_ups import allocate_follow_ups, judge_follow_ups
+from youden.pipeline.precision import read_variance_components
+from youden.protocol.subsample import subsample
 from youden.stats.flagged_groups import FlaggedGroups
 from youden.types import INDEPENDENT, Agent, Item, Plan, Pool, Verdicts
 from youden.types.facts import PartnerRules
+from youden.workflows.gate_answers import make_forecaster
 
 K, J = 12, 30
 RING = (0, 1, 2, 3)
@@ -179,6 +183,26 @@ class TestUndecidedGroups:
         assert after.facts.alternative_rankings["robust"].groups == (("a0", "a1", "a2"),)
         for column in [column.name for column in ranking_columns(())][2:]:
             assert before.ranking[column].equals(after.ranking[column]), column
+
+    def test_a_gate_a_rejudged_part_and_forecasts_ignore_follow_ups(self, tmp_path: Path) -> None:
+        pool, plan = planned("cyclic", calls="4%")
+        first = self.judge_counted(plan)
+        result = judge_follow_ups(first, self.judge_counted, share=0.5)
+        parts = [subsample(of_run.plan, calls=200).trials for of_run in (first, result)]
+        for name, column in parts[0].columns().items():
+            np.testing.assert_array_equal(column, parts[1].columns()[name], err_msg=name)
+        components = [
+            not_none(read_variance_components(write_answers(tmp_path / name, pool, of_run)))
+            for name, of_run in (("first", first), ("result", result))
+        ]
+        np.testing.assert_allclose(components[0].residual, components[1].residual)
+
+        with_holdout = youden.make_plan(pool, calls="8%", holdout=0.2)
+        first = self.judge_counted(with_holdout)
+        result = judge_follow_ups(first, self.judge_counted, share=0.5)
+        assert result.plan.n_follow_ups > 0
+        before, after = (make_forecaster(of_run, None)(0, 5).difference.value for of_run in (first, result))
+        assert before == pytest.approx(after)
 
     def test_follow_ups_respect_the_budget_and_give_all_pairs_of_a_group_equal_numbers(self) -> None:
         cluster = np.arange(K, dtype=np.int32)

@@ -21,7 +21,7 @@ from youden.errors import PlanError
 from youden.pipeline.abilities import Abilities
 from youden.pipeline.extension_facts import compute_extension_facts, describe_extension
 from youden.pipeline.linked_abilities import fit_scale, link_agents
-from youden.pipeline.ranking import estimate_anchor_abilities, trial_abilities_from_verdicts
+from youden.pipeline.ranking import estimate_abilities, estimate_anchor_abilities, trial_abilities_from_verdicts
 from youden.protocol.blocks import get_extensions, plan_after_extensions, restrict_to_anchors
 from youden.protocol.extension import add_agents, add_calls, add_items, draw_anchor_trials
 from youden.protocol.independent import select_trials
@@ -259,6 +259,19 @@ def test_a_judge_that_became_more_lenient_is_reported() -> None:
     assert any("its model may have changed" in line for line in describe_extension(facts))
 
 
+def test_only_agents_in_focus_change_also_if_intervals_are_for_these_items() -> None:
+    later = add_calls(first_plan(independent="pooled:240"), calls=60, focus=(0,))
+    result = answers(later)
+    is_yes = (
+        np.random.default_rng(1).random((K, J)) < np.linspace(0.05, 0.4, K)[:, None]
+    )  # the same on all trials of a response
+    independent = later.trial_type == INDEPENDENT
+    result = answer_with(later, np.where(independent, is_yes[later.first, later.item], result.answer))
+    after = estimate_abilities(result, target="these-items")
+    facts = not_none(compute_extension_facts(TrialsByItem.from_verdicts(result), after, answers_recomputed=False))
+    assert [change.agent for change in facts.agent_changes if change.before != change.after] == ["a0"]
+
+
 @pytest.mark.parametrize(("p_value", "is_reported"), [(0.049, False), (0.009, True)])
 def test_judge_drift_is_reported_at_a_significance_level_of_one_percent(p_value: float, is_reported: bool) -> None:
     facts = ExtensionFacts(
@@ -461,6 +474,19 @@ def test_analyses_of_an_extended_search_share_one_alpha_and_are_restored_from_fi
     assert (ends[1:] <= ends[:-1]).all()
     _, shorter = searched(0.02, rounds=2)
     np.testing.assert_array_equal(not_none(shorter.search).analyses[-1].upper_bounds, search.analyses[-2].upper_bounds)
+
+
+def test_bounds_of_a_search_by_a_jury_contain_the_variance_between_judges() -> None:
+    result, _ = searched(0.02)
+    concerns_first_agent = (result.plan.first == 0) | (result.plan.second == 0)
+    bias = np.array([-0.3, 0.0, 0.3])[:, None] * concerns_first_agent
+    of_a_jury = replace(result, votes=np.clip(result.answer + bias, 0, 1))
+    with_judges, with_one_judge = (
+        not_none(estimate_abilities(of_a_jury, target=target).search).analyses
+        for target in ("items-and-judges", "items-like-these")
+    )
+    for wide, narrow in zip(with_judges, with_one_judge, strict=True):
+        assert wide.upper_bounds[1, 0] > 2 * narrow.upper_bounds[1, 0]
 
 
 def test_a_search_that_spends_all_calls_has_one_analysis() -> None:

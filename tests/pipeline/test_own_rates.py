@@ -148,7 +148,7 @@ def test_forecast_errors_of_rates_fall_only_if_calls_add_independent_trials(
     width = 0.5 * half_width_quantile(1.96 * standard_error, 1.0)
     n_needed = find_min_blocks(components, width, fraction=1.0, n_items=10**6, max_blocks=10**6)
     assert (n_needed is None) == is_constant
-    assert (find_min_items(components, width, fraction=1.0, n_agents=K) is None) == is_constant
+    assert (find_min_items(components, width, fraction=1.0, blocks_per_item=K - 1) is None) == is_constant
 
 
 @pytest.mark.parametrize("independent", ["pooled:60", "pooled"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -172,7 +173,9 @@ def test_an_unjudged_run_whose_plan_was_removed_is_planned_again(youden: Youden,
 
 
 def test_the_cost_cap_is_the_budget_of_a_search_without_another_one(tmp_path: Path) -> None:
-    write_pool(make_pool(12, 100), tmp_path / "p")
+    pool = make_pool(12, 100)
+    with_long_prompts = replace(pool, items=tuple(replace(item, prompt="long " * 200) for item in pool.items))
+    write_pool(pool, tmp_path / "p")
 
     def max_plan_length(**output: object) -> int:
         keys = {
@@ -189,3 +192,9 @@ def test_the_cost_cap_is_the_budget_of_a_search_without_another_one(tmp_path: Pa
     assert max_plan_length() > usual > max_plan_length(max_cost=0.05)
     assert max_plan_length(calls=400) < 400
     assert 1.9 < max_plan_length(max_cost=0.1) / max_plan_length(max_cost=0.05) < 2.3
+    second = {"backend": "openai", "model": "gpt-4o-mini", "name": "second"}
+    jury = {"backend": "jury", "judges": ["gpt-4o-mini", second], "vote": "mean"}
+    assert 1.9 < max_plan_length(max_cost=0.1) / max_plan_length(judge=jury, max_cost=0.1) < 2.3
+    preference = max_plan_length(question="preference", max_cost=0.05)
+    write_pool(with_long_prompts, tmp_path / "p")
+    assert max_plan_length(question="preference", max_cost=0.05) < 0.8 * preference

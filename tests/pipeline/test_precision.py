@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from narrowing import not_none
 from small_pools import make_pool
-from worlds import verdicts
+from worlds import verdicts, write_answers
 from youden import make_plan
+from youden.errors import ConfigError
 from youden.pipeline.precision import PrecisionForecast, estimate_variance_components, format_forecast
 from youden.pipeline.ranking import estimate_abilities
 from youden.stats.forecast import (
@@ -30,6 +33,7 @@ from youden.stats.reference_data import (
     widen_half_widths,
 )
 from youden.types.judging import AnswerKind
+from youden.workflows.extension_width import calls_for_all
 
 PARTS = AgentVariances(np.linspace(0.004, 0.01, 7), np.linspace(0.05, 0.09, 7))
 
@@ -49,9 +53,21 @@ def test_the_number_of_blocks_for_a_half_width_is_minimal(share: float) -> None:
 
 def test_an_unattainable_half_width_states_the_required_items() -> None:
     assert find_min_blocks(PARTS, 0.01, fraction=1.0, n_items=150, max_blocks=6 * 150) is None
-    n_items = not_none(find_min_items(PARTS, 0.01, fraction=1.0, n_agents=7))
+    n_items = not_none(find_min_items(PARTS, 0.01, fraction=1.0, blocks_per_item=6))
     assert find_min_blocks(PARTS, 0.01, fraction=1.0, n_items=n_items, max_blocks=6 * n_items) is not None
     assert find_min_blocks(PARTS, 0.01, fraction=1.0, n_items=n_items - 1, max_blocks=6 * (n_items - 1)) is None
+
+
+def test_a_half_width_that_needs_both_orders_is_refused_if_pairs_are_unordered(tmp_path: Path) -> None:
+    pool = make_pool(9, 20)
+    pilot = verdicts(pool, design="cyclic", calls=300, independent="pooled:0", options={"pairs": "unordered"})
+    folder = write_answers(tmp_path, pool, pilot)
+    parts = estimate_variance_components(pilot)
+    in_one_order, in_both_orders = (half_width_quantile(half_widths(parts, 20 * n, 20), 0.9) for n in (4, 8))
+    with pytest.raises(ConfigError, match=r"about 2\d such items are needed.*extend-width"):
+        calls_for_all(folder, (in_one_order + in_both_orders) / 2)
+    n_calls, _ = calls_for_all(folder, in_one_order + 1e-9)
+    assert n_calls + len(pilot) == 9 * 4 * 20
 
 
 def test_variance_components_of_a_pilot_predict_the_half_width_of_a_larger_run() -> None:

@@ -125,6 +125,11 @@ def test_different_halves_are_significant_and_equal_ones_rarely() -> None:
     assert run_aa_test(output, n_splits=0).summary.startswith("Nothing was tested")
 
 
+def test_halves_of_a_search_are_ranked_without_its_rounds() -> None:
+    result = answers(make_plan(pool_of(4), design="adaptive", calls=1600), seed=6, luck=0.02, rest=0.02)
+    assert run_aa_test(result, n_splits=2).n_pairs == 2 * result.plan.n_agents
+
+
 def test_a_pool_without_repeats_is_refused_with_what_halves_need() -> None:
     with pytest.raises(InputError, match=r"column `repeat`.*\[aa-repeats\]"):
         run_aa_test(answers(make_plan(pool_of(1), calls=500), seed=0))

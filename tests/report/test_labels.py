@@ -293,6 +293,15 @@ def test_unknown_names_similar_to_an_unlabelled_agent_are_listed_first(labelled_
     assert result.notes[1] == "1 of 8 agents have no label: a7."
 
 
+def test_rows_whose_labels_are_empty_do_not_count_as_labels(labelled_run: RunFolder, tmp_path: Path) -> None:
+    rows = [f"a{k},i{j},{'' if k == 7 or (k, j) == (0, 0) else (k + j) % 2}\n" for k in range(8) for j in range(4)]
+    (tmp_path / "l.csv").write_text("agent,item,label\n" + "".join(rows), encoding="utf-8")
+    assert held_against(labelled_run, tmp_path / "l.csv").notes == (
+        "1 of 8 agents have no label: a7.",
+        "Agents are labelled on different items, so their mean labels also depend on how hard these items are.",
+    )
+
+
 def test_with_several_components_rank_intervals_are_open(labelled_run: RunFolder, tmp_path: Path) -> None:
     labelled_run.write_facts(replace(labelled_run.read_facts(), n_components=2))
     label = only(held_against(labelled_run, write(tmp_path / "l.csv", of_agents([1, 7, 6, 5, 4, 3, 2, 8]))))

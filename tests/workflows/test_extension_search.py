@@ -14,12 +14,14 @@ import numpy as np
 import pytest
 import yaml
 
+import youden as youden_api
 from commands import Youden, wire_judge, write_config
 from narrowing import not_none
 from small_pools import make_pool, part_of
 from wire_server import Reply, WireServer, same_item
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import write_pool
+from youden.types import PAIRED
 
 K, J = 6, 12
 
@@ -71,6 +73,17 @@ def test_an_extended_run_is_searched_further_and_its_config_repeats_the_complete
     assert one_server.n_requests - asked == n
     assert folder.read_plan().digest == plan.digest
     assert folder.read_facts().choice == choice
+
+
+@pytest.mark.slow
+def test_free_independent_trials_do_not_count_as_calls_of_a_search(tmp_path: Path) -> None:
+    write_pool(make_pool(6, 12), tmp_path / "pool")
+    run = youden_api.run(str(tmp_path / "pool"), calls=60, out=tmp_path / "r", progress=False)
+    run.extend(top=1, calls=100, progress=False)
+    plan = run.plan
+    n_paired = np.bincount(plan.trials.step[plan.trial_type == PAIRED])
+    assert len(n_paired) == 1 + 5  # the first plan and five rounds
+    assert 80 <= n_paired[1:].sum() <= 100
 
 
 @pytest.mark.slow

@@ -37,6 +37,7 @@ from youden.types.cells import CellIndex
 from youden.types.columns import columns_of
 from youden.types.facts import AgentRate, ChoiceFacts, RankingRow, RateFacts
 from youden.types.pool import Bools, Floats, Ids, Positions, or_none
+from youden.types.trials import FOLLOW_UP
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -499,11 +500,13 @@ def find_components(trials: TrialsByItem) -> Ids:
 def is_balanced(plan: Plan) -> bool:
     """Return whether all paired trials are in blocks and all cells are training cells, so that plain means are fair.
 
+    Follow-ups are ignored, because no ability uses them.
+
     With missing or held-out cells (agent, item), agents are compared on different items. A mean then mixes the ability of an
     agent with the difficulty of its items. On the paper's data (`benchmarks/cyclic.py`), the coverage of the intervals is then
     .79 to .93 for means of blocks, and .945 to .97 for the additive fit. The rank correlation is the same.
     """
-    block = plan.block[plan.trial_type == PAIRED]
+    block = plan.block[(plan.trial_type == PAIRED) & (plan.role != FOLLOW_UP)]
     return bool(len(block) and (block >= 0).all() and plan.split.train.all())
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from youden.judging.config.judge_files import JudgeConfig
 from youden.judging.question.parsing import Decision
+from youden.protocol.blocks import count_blocks_per_item
 from youden.stats.forecast import AgentVariances, find_min_blocks, half_widths
 from youden.stats.reference_data import ReferenceRange, prior_components, summarize_range
 from youden.types import PAIRED, Plan
@@ -62,7 +63,7 @@ def forecast_other_decision(plan: Plan, judge: JudgeConfig) -> OtherDecision | N
     """
     decision = judge.other_decision
     n_blocks = count_distinct(plan.block[plan.block >= 0])
-    max_blocks = (plan.n_agents - 1) * plan.n_items
+    max_blocks = count_blocks_per_item(plan) * plan.n_items
     if decision is None or plan.rounds is not None or not 2 <= n_blocks <= max_blocks:
         return None
 

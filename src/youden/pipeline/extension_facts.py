@@ -48,7 +48,7 @@ def compute_extension_facts(
         return None
 
     earlier = select_trials_after_steps(trials, len(steps) - 1)
-    before = estimate_or_fit(earlier, EstimationRequest())
+    before = estimate_or_fit(earlier, EstimationRequest(after.target))
     drift = _estimate_drift(trials, earlier)
 
     rank_before = rank_with_ties(before.ability)

@@ -22,6 +22,7 @@ from youden.pipeline.abilities import (
     describe_method,
 )
 from youden.pipeline.additive_abilities import MAX_CHUNK_SIZE, convert_fit_to_abilities
+from youden.pipeline.multi_judge import with_judge_variance
 from youden.protocol.designs.adaptive import get_adaptive_design
 from youden.run_keys import Target
 from youden.stats.additive.trial_fit import fit_additive_trials
@@ -124,9 +125,12 @@ def analyse_rounds(
         abilities = estimated
         n_spent = int(rounds.n_trials[: last_round + 1].sum())
         earlier = analyses[:last_round]
+        # the caller adds the variance of a jury to the intervals; the bounds must contain it, too
+        with_judges = with_judge_variance(abilities, trials, last_step=last_round)
         analysis = _run_analysis(
-            pairwise_differences(abilities.ability, abilities.covariance, level=LEVEL),
+            _compare_agents(with_judges),
             earlier,
+            sampling=_compare_agents(abilities),
             top=design.top,
             max_regret=design.max_regret,
             is_active=rounds.is_active[last_round],
@@ -143,6 +147,11 @@ def analyse_rounds(
         ability=np.clip(abilities.ability - bias, -1, 1),
         method=method,
     )
+
+
+def _compare_agents(abilities: Abilities) -> Differences:
+    """Return the pairwise differences of abilities."""
+    return pairwise_differences(abilities.ability, abilities.covariance, level=LEVEL)
 
 
 def _average_pilot_answers(trials: TrialsByItem) -> float:
@@ -246,6 +255,7 @@ def _run_analysis(
     differences: Differences,
     previous: Sequence[InterimAnalysis],
     *,
+    sampling: Differences,
     top: int,
     max_regret: float | None,
     is_active: Bools,
@@ -259,6 +269,7 @@ def _run_analysis(
 
     differences : pairwise differences of the abilities after the round
     previous : earlier analyses, in the order of the rounds
+    sampling : the same differences without the variance between judges, from which the selection bias is estimated
     top : number of agents to select
     max_regret : regret bound that ends the search; None if it ends with its budget
     is_active : bool array (n_agents,), agents that the round sampled
@@ -295,7 +306,7 @@ def _run_analysis(
         if not is_enough:
             next_fraction = EARLY_ALPHA_FRACTION * alpha_left
 
-    bias = expected_selection_bias(differences, is_active)
+    bias = expected_selection_bias(sampling, is_active)
     return InterimAnalysis(alpha_spent + fraction, fraction, next_fraction, bounds, bias, cumulative_bias)
 
 
@@ -345,9 +356,11 @@ def analyse_extended_run(
         `previous`. Without one, the bounds are infinite and the spent alpha is 0.
     """
     no_agent = np.zeros(len(abilities.ability), dtype=np.bool_)
+    differences = _compare_agents(abilities)
     return _run_analysis(
-        pairwise_differences(abilities.ability, abilities.covariance, level=LEVEL),
+        differences,
         previous,
+        sampling=differences,
         top=top,
         max_regret=max_regret,
         is_active=no_agent,

@@ -361,16 +361,21 @@ def collect_answers(
     def judge_plan(plan: Plan) -> Verdicts:
         """Query the judge on the trials of a plan whose answers the store lacks."""
         task = query_judge(plan, judge=planned.judge, store=config.store_location, options=options, budget=budget)
-        verdicts = run_until_stopped(task)
-        check_answered(verdicts, max_missing=1.0)  # the next round cannot be planned without any answer
-        return verdicts
+        return run_until_stopped(task)
 
     judge_or_reuse: Callable[[Plan], Verdicts] = judge_plan
     if not options.stored_only:
         judge_or_reuse = reuse_saved_answers(judge_plan, planned.folder, config.store_location, planned.judge)
-    result = run_rounds(planned.plan, judge_or_reuse, target=config.target)
+
+    def judge_round(plan: Plan) -> Verdicts:
+        """Return the verdicts of a plan, and check that it has an answer, without which no further round can be planned."""
+        verdicts = judge_or_reuse(plan)
+        check_answered(verdicts, max_missing=1.0)
+        return verdicts
+
+    result = run_rounds(planned.plan, judge_round, target=config.target)
     if config.follow_up_fraction:
-        result = judge_follow_ups(result, judge_or_reuse, share=config.follow_up_fraction)
+        result = judge_follow_ups(result, judge_round, share=config.follow_up_fraction)
     return result
 
 

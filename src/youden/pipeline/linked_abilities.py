@@ -24,6 +24,7 @@ from youden.pipeline.abilities import (
     find_components,
 )
 from youden.pipeline.interim_analyses import analyse_extended_run
+from youden.pipeline.multi_judge import with_judge_variance
 from youden.protocol.blocks import get_extensions, is_in_complete_block, plan_after_extensions, restrict_to_anchors
 from youden.stats.base.clusters import PRIOR_CLUSTERS, CentredCovariance, covariance_of_chunks
 from youden.stats.base.pair_chunks import ChunkSource, PairChunk
@@ -282,12 +283,14 @@ def analyse_extended_search(trials: TrialsByItem, estimate: Callable[[TrialsByIt
     search_steps = steps[n_steps_before_search:]
     for n_steps_done, next_step in enumerate(search_steps, start=n_steps_before_search):
         abilities_so_far = estimate(select_trials_after_steps(trials, n_steps_done))
+        abilities_so_far = with_judge_variance(abilities_so_far, trials, last_step=n_steps_done)
         analysis = analyse_extended_run(abilities_so_far, top=top, max_regret=next_step.max_regret, previous=analyses)
         analyses.append(analysis)
 
     # analyse all answers
     max_regret = steps[-1].max_regret
-    analyses.append(analyse_extended_run(abilities, top=top, max_regret=max_regret, previous=analyses))
+    with_judges = with_judge_variance(abilities, trials)
+    analyses.append(analyse_extended_run(with_judges, top=top, max_regret=max_regret, previous=analyses))
     return abilities._replace(search=SearchState(top, max_regret, tuple(analyses)))
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtri
 
-from youden.engines.trial_blocks import Rows, RowSubset, TrialsByItem, get_votes_by_judge
+from youden.engines.trial_blocks import ItemChunk, Rows, RowSubset, TrialsByItem, get_votes_by_judge
 from youden.errors import ConfigError, StatisticsError
 from youden.pipeline.abilities import Abilities
 from youden.protocol.independent import match_trials
@@ -81,20 +81,21 @@ def iter_averaged_chunks(iter_chunks: Rows) -> Iterator[Mapping[str, NDArray[Any
         yield RowSubset(chunk, all_rows, **new_columns)
 
 
-def _with_variance_between_judges(abilities: Abilities, trials: TrialsByItem) -> Abilities:
+def _with_variance_between_judges(abilities: Abilities, trials: TrialsByItem, last_step: int | None) -> Abilities:
     """Add the variance between judges to the covariance of abilities.
 
     The intervals then hold for further judges of the same kind. The degrees of freedom are computed again, because few judges
     determine this variance only roughly. The abilities stay the same.
 
     trials : trials of the run, with the answer of each judge of a jury
+    last_step : number of the last round or extension whose trials are used; None for all trials
 
     Raises StatisticsError [judges-few] if a single judge answered.
     """
 
     def iter_votes() -> Iterator[tuple[PairChunk, Floats]]:
         """Yield chunks of trials with their votes, float array (n_judges, n_trials)."""
-        for chunk in trials.iter_answered():
+        for chunk in _iter_answered_until(trials, last_step):
             # the answers of a single judge are the only votes
             votes = chunk.votes.T if trials.n_votes else chunk.answer[np.newaxis]
             yield chunk.to_pairs(), votes
@@ -107,7 +108,13 @@ def _with_variance_between_judges(abilities: Abilities, trials: TrialsByItem) ->
     )
 
 
-def with_judge_variance(abilities: Abilities, trials: TrialsByItem) -> Abilities:
+def _iter_answered_until(trials: TrialsByItem, last_step: int | None) -> Iterator[ItemChunk]:
+    """Yield the answered paired trials of the rounds or extensions up to the number `last_step`; of all if it is None."""
+    for chunk in trials.iter_answered():
+        yield chunk if last_step is None else chunk.where(chunk.step <= last_step)
+
+
+def with_judge_variance(abilities: Abilities, trials: TrialsByItem, *, last_step: int | None = None) -> Abilities:
     """Add the variance of a jury's votes to the covariance of abilities.
 
     The target of the intervals determines the variance:
@@ -119,25 +126,27 @@ def with_judge_variance(abilities: Abilities, trials: TrialsByItem) -> Abilities
       variation of the answers.
 
     trials : trials of the run, with the vote of each judge of a jury
+    last_step : number of the last round or extension from whose trials `abilities` were estimated; None for all trials
 
     Raises StatisticsError [judges-few] if a single judge answered, and the target is "items-and-judges".
     """
     if abilities.target == ITEMS_AND_JUDGES:
-        return _with_variance_between_judges(abilities, trials)
+        return _with_variance_between_judges(abilities, trials, last_step)
     if abilities.target == "these-items" and trials.n_votes:
-        return _with_vote_variance(abilities, trials)
+        return _with_vote_variance(abilities, trials, last_step)
     return abilities
 
 
-def _with_vote_variance(abilities: Abilities, trials: TrialsByItem) -> Abilities:
+def _with_vote_variance(abilities: Abilities, trials: TrialsByItem, last_step: int | None) -> Abilities:
     """Add the variance that the abilities would have if a jury answered the same trials again.
 
     This applies only to a jury that answers by the mean of its judges' votes. For another rule, for example the majority, the
     abilities are returned unchanged.
 
     trials : trials of the run, with the votes of the jury
+    last_step : number of the last round or extension whose trials are used; None for all trials
     """
-    answer_variance = _estimate_answer_variance(trials)
+    answer_variance = _estimate_answer_variance(trials, last_step)
     if answer_variance is None:
         return abilities
 
@@ -168,13 +177,14 @@ def _compute_centred_covariance(std_error: Floats) -> Floats:
     return np.asarray(std_error[:, None] * std_error * centring)
 
 
-def _estimate_answer_variance(trials: TrialsByItem) -> Floats | None:
+def _estimate_answer_variance(trials: TrialsByItem, last_step: int | None) -> Floats | None:
     """Estimate how much a jury's answer would vary if the trial were answered again.
 
     The answer is the mean vote of the judges. Its variance is estimated from the differences between the votes on one trial,
     and averaged over the trials of each agent. If some judges always give higher votes than others, the estimate is too large.
 
     trials : trials of the run, with the votes of all judges of the jury
+    last_step : number of the last round or extension whose trials are used; None for all trials
 
     Returns the mean variance by agent, float array (n_agents,), 0 for an agent without an answer. Returns None if the answer of
     the jury is not the mean of its votes, but for example their majority.
@@ -182,7 +192,7 @@ def _estimate_answer_variance(trials: TrialsByItem) -> Floats | None:
     n_agents = trials.plan.n_agents
     n_trials = np.zeros(n_agents)
     variance_sum = np.zeros(n_agents)
-    for chunk in trials.iter_answered():
+    for chunk in _iter_answered_until(trials, last_step):
         if not np.allclose(chunk.answer, chunk.votes.mean(axis=1)):
             return None
 

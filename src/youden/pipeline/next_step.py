@@ -12,7 +12,7 @@ from youden.data.folder.run_folder import RunFolder
 from youden.pipeline.call_division import CallDivision, find_call_division
 from youden.pipeline.precision import format_cost, read_variance_components
 from youden.pipeline.rounds import STOP_MESSAGES
-from youden.protocol.blocks import get_extensions, has_blocks_in_first_plan
+from youden.protocol.blocks import count_blocks_per_item, get_extensions, has_blocks_in_first_plan
 from youden.protocol.pooled_trials import count_added_calls
 from youden.stats.forecast import AgentVariances, find_min_blocks, half_widths
 from youden.text.printable import format_command
@@ -257,7 +257,7 @@ def _forecast_data_by_scaling(variance_ratio: float, plan: Plan) -> _NeededData:
     """
     growth = max(variance_ratio, 1.1)
     n_blocks = int((plan.trial_type == PAIRED).sum()) / plan.n_agents
-    max_blocks = (plan.n_agents - 1) * plan.n_items
+    max_blocks = count_blocks_per_item(plan) * plan.n_items
     if growth * n_blocks <= max_blocks:
         return _NeededData("blocks", ceil((growth - 1) * n_blocks))
     return _NeededData("items", ceil((growth - 1) * plan.n_items))
@@ -299,7 +299,7 @@ def _forecast_data_by_components(components: AgentVariances, half_width: float, 
     plan : present plan of the run
     """
     n_blocks = int((plan.trial_type == PAIRED).sum()) / plan.n_agents  # a block has one paired trial per agent
-    max_blocks = (plan.n_agents - 1) * plan.n_items
+    max_blocks = count_blocks_per_item(plan) * plan.n_items
 
     # `components` are of one estimate, so "all estimates" (a fraction of 1) means this one
     blocks_needed = find_min_blocks(components, half_width, fraction=1.0, n_items=plan.n_items, max_blocks=max_blocks)

@@ -318,17 +318,22 @@ def _estimate_affordable_calls(config: RunConfig, pool: Pool, design: str, optio
     The result is at most the number of calls of the dense design. The price of a call is estimated from a plan of the default
     size. Returns None without a cost cap, without a known price above 0, or if the cap pays for no call.
     """
-    judge = load_judge_of_run(config)
-    if not config.max_cost or not judge.makes_calls:
+    if not config.max_cost:
         return None
     default_plan = make_plan(
-        pool, design=design, options=options, holdout_rule=config.holdout_rule, holdout=config.holdout, seed=config.seed
+        pool,
+        design=design,
+        options=options,
+        holdout_rule=config.holdout_rule,
+        holdout=config.holdout,
+        seed=config.seed,
+        question=config.question,
     )
-    cost = estimate(default_plan, judge)
-    if not cost.usd:
+    usd = estimate(default_plan, load_judge_of_run(config)).usd  # of all judges of a jury together
+    if not usd:
         return None
 
-    n_affordable = int(_PLANNED_CAP_FRACTION * config.max_cost * cost.calls / cost.usd)
+    n_affordable = int(_PLANNED_CAP_FRACTION * config.max_cost * len(default_plan) / usd)
     n_calls = min(n_affordable, default_plan.n_dense_calls)
     return n_calls if n_calls > 0 else None
 

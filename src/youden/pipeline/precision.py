@@ -17,7 +17,7 @@ from youden.data.folder.run_folder import RunFolder
 from youden.errors import PlanError, StatisticsError
 from youden.pipeline.abilities import is_balanced
 from youden.pipeline.ranking import estimate_abilities
-from youden.protocol.blocks import get_extensions
+from youden.protocol.blocks import count_blocks_per_item, get_extensions
 from youden.protocol.designs.adaptive import Adaptive, get_adaptive_design
 from youden.protocol.designs.fixed_width import HALF_WIDTH_FRACTION, FixedWidth, get_width_design
 from youden.protocol.pooled_trials import adds_independent
@@ -206,7 +206,7 @@ class PrecisionForecast:
         search = get_adaptive_design(plan) if plan.design == Adaptive.name else None
         design = get_width_design(plan) if plan.design == FixedWidth.name else None
         has_blocks = bool((plan.block >= 0).any())
-        max_blocks = (plan.n_agents - 1) * plan.n_items
+        max_blocks = count_blocks_per_item(plan) * plan.n_items
         n_paired = int((plan.trial_type == PAIRED).sum())
         self.n_agents = plan.n_agents
         self.n_independent = len(plan) - n_paired - plan.n_self_trials
@@ -252,7 +252,7 @@ class PrecisionForecast:
         components : variance components of the agents from the run's own answers; None to use reference data
         kind : kind of the judge's answers, which selects the reference data
         """
-        max_blocks = (plan.n_agents - 1) * plan.n_items
+        max_blocks = count_blocks_per_item(plan) * plan.n_items
         for multiple in BUDGET_MULTIPLES:
             n_blocks = round(multiple * self.trials / 2)  # an agent has 2 trials in a block
             is_possible = 2 <= n_blocks <= max_blocks
@@ -329,7 +329,9 @@ class PrecisionForecast:
             self.trials_needed = TrialsNeeded(low, mean, high if np.isfinite(high) else None)
             return
 
-        find_items = partial(find_min_items, half_width=half_width, fraction=fraction, n_agents=plan.n_agents)
+        find_items = partial(
+            find_min_items, half_width=half_width, fraction=fraction, blocks_per_item=count_blocks_per_item(plan)
+        )
         item_counts = [find_items(variances) for variances in cases.usual]
         known_counts = [n_items for n_items in item_counts if n_items is not None]
         self.items_needed = min(known_counts, default=None)
@@ -461,7 +463,7 @@ def _count_trials_needed(cases: Sequence[AgentVariances], *, half_width: float, 
 
     Returns a float array (n_cases,); ∞ if no number of trials on these items is enough.
     """
-    max_blocks = (plan.n_agents - 1) * plan.n_items
+    max_blocks = count_blocks_per_item(plan) * plan.n_items
     trial_counts = []
     for components in cases:
         n_blocks = find_min_blocks(
@@ -585,7 +587,9 @@ def check_width_attainable(plan: Plan) -> None:
     if n_blocks is not None:
         return
 
-    n_items = find_min_items(assumed_variances, half_width, fraction=all_agents, n_agents=plan.n_agents)
+    n_items = find_min_items(
+        assumed_variances, half_width, fraction=all_agents, blocks_per_item=count_blocks_per_item(plan)
+    )
     if n_items is None:
         advice = "Set a larger half-width: no number of items gives this one."
     else:

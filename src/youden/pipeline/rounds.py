@@ -17,7 +17,7 @@ import numpy as np
 
 from youden.pipeline.abilities import Abilities, SearchState, select_best_agents
 from youden.pipeline.precision import estimate_variance_components
-from youden.protocol.blocks import with_round
+from youden.protocol.blocks import count_blocks_per_item, with_round
 from youden.protocol.designs.adaptive import NextRound, RoundStop, get_adaptive_design
 from youden.protocol.designs.cyclic import number_blocks
 from youden.protocol.designs.fixed_width import HALF_WIDTH_FRACTION, FixedWidth, get_width_design
@@ -82,7 +82,7 @@ def plan_round_for_half_width(
     n_items = int(eligible.any(axis=0).sum())
     n_needed = _find_needed_blocks(components, design.half_width, half_width, plan, n_items=n_items)
     if n_needed is None:
-        return _make_last_round(plan, "items", _format_items_needed(components, design.half_width, plan.n_agents))
+        return _make_last_round(plan, "items", _format_items_needed(components, design.half_width, plan))
 
     n_blocks_done = int(plan.block.max()) + 1  # blocks are numbered from 0
     n_calls_spent = int((plan.block >= 0).sum())
@@ -122,7 +122,7 @@ def _find_needed_blocks(
     n_items : number of items that can be used
     """
     n_blocks = int(plan.block.max()) + 1  # blocks are numbered from 0
-    max_blocks = (plan.n_agents - 1) * n_items
+    max_blocks = count_blocks_per_item(plan) * n_items
     find_blocks = partial(
         find_min_blocks, components, fraction=HALF_WIDTH_FRACTION, n_items=n_items, max_blocks=max_blocks
     )
@@ -196,9 +196,11 @@ def find_search_allocation(
     return {"active": active, "n_blocks": ceil(max_trials * trial_fraction)}
 
 
-def _format_items_needed(components: AgentVariances, half_width: float, n_agents: int) -> str:
+def _format_items_needed(components: AgentVariances, half_width: float, plan: Plan) -> str:
     """Forecast how many items give a half-width, as the end of a message."""
-    n_items = find_min_items(components, half_width, fraction=HALF_WIDTH_FRACTION, n_agents=n_agents)
+    n_items = find_min_items(
+        components, half_width, fraction=HALF_WIDTH_FRACTION, blocks_per_item=count_blocks_per_item(plan)
+    )
     if n_items is None:
         return "; no realistic number of items does"
     return f"; about {n_items:,} items like these would"

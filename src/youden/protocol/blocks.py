@@ -56,6 +56,23 @@ def has_blocks_in_first_plan(plan: Plan) -> bool:
     return bool((plan.block[is_first_paired] >= 0).any())
 
 
+def count_blocks_per_item(plan: Plan) -> int:
+    """Return how many blocks of all agents are possible on an item.
+
+    Parameters
+    ----------
+    plan : Plan
+        A plan.
+
+    Returns
+    -------
+    int
+        One block per cyclic shift of the agents. Half of them, rounded down, if pairs are compared in one order only.
+    """
+    n_shifts = plan.n_agents - 1
+    return n_shifts // 2 if plan.options.get("pairs") == "unordered" else n_shifts
+
+
 def restrict_to_anchors(plan: Plan) -> Plan:
     """Restrict a plan to the agents of its first plan, which are called anchors.
 

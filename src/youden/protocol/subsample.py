@@ -15,7 +15,7 @@ from youden.streams import stream
 from youden.text.sentences import format_count
 from youden.types import INDEPENDENT, PAIRED, Plan
 from youden.types.pool import Bools, Positions
-from youden.types.trials import PROBE, SELF, count_earlier
+from youden.types.trials import FOLLOW_UP, PROBE, SELF, count_earlier
 
 MIN_PAIRED_PER_AGENT = 4
 """Minimum number of paired trials per agent."""
@@ -72,8 +72,8 @@ def subsample(plan: Plan, *, calls: int | str | None = None, seed: int = 0, earl
     Returns
     -------
     Plan
-        A new plan of at most `calls` trials, in the order of `plan`. Probes, self-trials and trials that touch held-out cells are
-        left out. It has no held-out cells, rounds or extensions. A note states the numbers of trials.
+        A new plan of at most `calls` trials, in the order of `plan`. Probes, follow-ups, self-trials and trials that touch
+        held-out cells are left out. It has no held-out cells, rounds or extensions. A note states the numbers of trials.
 
     Raises
     ------
@@ -186,12 +186,13 @@ def _find_usable_rows(plan: Plan) -> Positions:
     Both texts of a trial must be for training, not held out. Two kinds of trials are left out:
 
     - Probes, which compare unusually similar texts to detect false positives.
+    - Follow-ups, which compare only agents that agree suspiciously often.
     - Self-trials, which compare two responses of one agent.
     """
     train = plan.split.train
     first_item, second_item = plan.trials.text_cells
     is_training = train[plan.first, first_item] & train[plan.second, second_item]
-    return np.flatnonzero(is_training & ~np.isin(plan.role, (PROBE, SELF)))
+    return np.flatnonzero(is_training & ~np.isin(plan.role, (PROBE, FOLLOW_UP, SELF)))
 
 
 def _find_trials_of_earlier_part(plan: Plan, earlier: Plan | None, rows: Positions) -> Positions:

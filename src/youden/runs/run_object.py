@@ -5,7 +5,7 @@ They call the same functions as the commands, so that both write the same files.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from os import PathLike, fspath
 from pathlib import Path
@@ -365,6 +365,7 @@ class Run(RunView):
             call to resume.
         """
         check_argument("judge", judge, str | PathLike | None, _JUDGE_REMEDY)
+        check_argument("focus", focus, Iterable, "Pass ids of agents.")
         self.folder.check_not_imported()
         self.folder.check_judged()
         limits = {"calls": calls, "half_width": half_width, "top": top, "max_regret": max_regret}

@@ -228,10 +228,12 @@ def find_min_blocks(
     return find_smallest(suffices, max_blocks)
 
 
-def find_min_items(components: AgentVariances, half_width: float, *, fraction: float, n_agents: int) -> int | None:
+def find_min_items(
+    components: AgentVariances, half_width: float, *, fraction: float, blocks_per_item: int
+) -> int | None:
     """Find the smallest number of items on which the agents' intervals can be narrow enough.
 
-    On each item, every pair of agents is compared in both orders.
+    All possible blocks on each item are judged.
 
     Parameters
     ----------
@@ -241,8 +243,8 @@ def find_min_items(components: AgentVariances, half_width: float, *, fraction: f
         Half-width of the 95% interval to reach or to fall below, in the unit of abilities.
     fraction : float in (0, 1]
         Fraction of the agents that must reach the half-width; the number of agents is rounded up.
-    n_agents : int
-        Number of agents in the plan, at least 2. It may differ from the number of agents in `components`.
+    blocks_per_item : int
+        Number of blocks on each item, at least 1: n_agents − 1 if every pair of agents is compared in both orders.
 
     Returns
     -------
@@ -251,7 +253,7 @@ def find_min_items(components: AgentVariances, half_width: float, *, fraction: f
     """
 
     def suffices(n_items: int) -> bool:
-        n_blocks = n_items * (n_agents - 1)
+        n_blocks = n_items * blocks_per_item
         forecast = half_widths(components, n_blocks, n_items)
         return half_width_quantile(forecast, fraction) <= half_width
 

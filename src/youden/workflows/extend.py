@@ -22,7 +22,7 @@ from youden.data.pools.pool_reader import read_pool
 from youden.errors import ConfigError, PlanError, RunFolderError, YoudenError
 from youden.judging.config.judge_files import load_judge_of_run
 from youden.judging.estimate import estimate
-from youden.judging.scheduler.options import JudgingOptions
+from youden.judging.scheduler.options import JudgingOptions, check_cap
 from youden.pipeline.call_division import find_call_division
 from youden.pipeline.fitted_run import RunFit, fit_run
 from youden.pipeline.judged_run import judge_run, read_payments_of_run
@@ -32,7 +32,7 @@ from youden.run_keys import CallBudget
 from youden.text.printable import printable
 from youden.text.sentences import format_count
 from youden.text.yaml_text import format_validation_error
-from youden.types import PAIRED, Pool
+from youden.types import PAIRED, Plan, Pool
 from youden.types.payments import round_up_usd
 from youden.workflows.extension_search import plan_search_round
 from youden.workflows.extension_width import calls_for_all, calls_for_joining
@@ -102,6 +102,7 @@ def plan_extension(
     PoolError, PlanError
         If a pool cannot be read, or the calls cannot be planned; [extend-too-few-calls] if `calls` are too few for a search.
     """
+    check_cap([], max_cost)  # before the cap is added to what was paid, and recorded in config.yaml
     folder = RunFolder(config.folder)
     folder.check_judged()
     if config.trials_from is not None:
@@ -327,8 +328,8 @@ def extend_run(planned: PlannedExtension, options: JudgingOptions | None = None)
     if not request.is_search:
         return fitted, ""
 
-    n_calls_spent = int((planned.run.plan.trials.step > request.first).sum())
     while True:
+        n_calls_spent = _count_search_calls(planned.run.plan, request.first)
         extensions = planned.run.config.extensions
         extended = config.model_copy(update={"extensions": extensions, "unfinished": None})
         next_round = _plan_search_round(
@@ -339,9 +340,18 @@ def extend_run(planned: PlannedExtension, options: JudgingOptions | None = None)
             return fitted, f"{n_rounds}, {n_calls_spent:,} calls; {next_round}"
         planned = _with_recorded_cap(next_round, max_cost=request.max_cost, paid_before=request.paid_before)
         fitted = _extend_by_step(planned, options)
-        new_trials = planned.new_trials
-        n_paired = int((new_trials.trial_type == PAIRED).sum())
-        n_calls_spent += n_paired if has_free_calls(planned.run.plan) else len(new_trials)
+
+
+def _count_search_calls(plan: Plan, n_earlier_extensions: int) -> int:
+    """Count the calls of a search so far; if calls cost nothing, only paired trials count.
+
+    plan : plan of the run with all rounds of the search
+    n_earlier_extensions : number of extensions of the run before the search
+    """
+    is_of_search = plan.trials.step > n_earlier_extensions
+    if has_free_calls(plan):
+        is_of_search &= plan.trial_type == PAIRED
+    return int(is_of_search.sum())
 
 
 def _extend_by_step(planned: PlannedExtension, options: JudgingOptions | None) -> RunFit:

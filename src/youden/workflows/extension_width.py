@@ -13,6 +13,7 @@ from youden.errors import ConfigError
 from youden.pipeline.call_division import CallDivision, find_call_division
 from youden.pipeline.judged_run import PlannedRun
 from youden.pipeline.precision import read_variance_components
+from youden.protocol.blocks import count_blocks_per_item
 from youden.protocol.designs.fixed_width import HALF_WIDTH_FRACTION
 from youden.protocol.extension import MIN_BLOCKS_PER_AGENT
 from youden.protocol.pooled_trials import count_added_calls, has_default_independent_count
@@ -74,7 +75,11 @@ def calls_for_all(folder: RunFolder, width: float) -> tuple[int, float]:
         return count_divided_calls(components, division, width, plan=plan)
 
     required_blocks = find_min_blocks(
-        components, width, fraction=HALF_WIDTH_FRACTION, n_items=n_items, max_blocks=(n_agents - 1) * n_items
+        components,
+        width,
+        fraction=HALF_WIDTH_FRACTION,
+        n_items=n_items,
+        max_blocks=count_blocks_per_item(plan) * plan.n_items,
     )
     if required_blocks is None:
         raise _make_width_error(components, width, fraction=HALF_WIDTH_FRACTION, plan=plan)
@@ -112,7 +117,7 @@ def count_divided_calls(
         [extend-width] if the half-width cannot be reached with all paired comparisons on the items of the run.
     """
     n_blocks = int(plan.block.max()) + 1
-    max_blocks = (plan.n_agents - 1) * plan.n_items
+    max_blocks = count_blocks_per_item(plan) * plan.n_items
 
     def components_after(n_calls: int) -> AgentVariances:
         """Return the components after `n_calls` more calls: more independent trials reduce the variance of the rates."""
@@ -174,7 +179,7 @@ def calls_for_joining(
     # factor of the planned trials; without variance components, half-widths are proportional to 1 / √trials
     factor = (expected / width) ** 2
     if components is not None:
-        max_blocks = (plan.n_agents - 1) * plan.n_items
+        max_blocks = count_blocks_per_item(plan) * plan.n_items
         required_blocks = find_min_blocks(components, width, fraction=1.0, n_items=plan.n_items, max_blocks=max_blocks)
         if required_blocks is None:
             raise _make_width_error(components, width, fraction=1.0, plan=plan)
@@ -203,7 +208,7 @@ def _make_width_error(components: AgentVariances, width: float, *, fraction: flo
     plan : plan of the run
     """
     problem = f"± {width:g} cannot be reached on {plan.n_items:,} items with all paired comparisons"
-    n_items = find_min_items(components, width, fraction=fraction, n_agents=plan.n_agents)
+    n_items = find_min_items(components, width, fraction=fraction, blocks_per_item=count_blocks_per_item(plan))
     if n_items is None:
         message = (
             f"{problem}, nor with more items, because of the errors of the false-positive rates. Set a larger half-width, or add "

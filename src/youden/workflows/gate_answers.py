@@ -26,7 +26,12 @@ from youden.pipeline.multi_judge import is_training_answer
 from youden.pipeline.preference_abilities import collect_preferences
 from youden.pipeline.ranking import trial_abilities_from_verdicts
 from youden.pipeline.self_consistency import METHOD, estimate_from_self_trials
-from youden.protocol.blocks import get_extensions, has_blocks_in_first_plan
+from youden.protocol.blocks import (
+    count_blocks_per_item,
+    get_extensions,
+    has_blocks_in_first_plan,
+    remove_follow_ups,
+)
 from youden.protocol.pooled_trials import (
     adds_independent,
     count_independent_for_paired,
@@ -263,7 +268,7 @@ def make_forecaster(
     if abilities is None:
         has_rates_of_agents = plan.independent == "pooled"
         agent_rates = estimate_rates(TrialsByItem.from_verdicts(verdicts), target) if has_rates_of_agents else None
-        return _make_additive_forecaster(verdicts.rates(), plan, target, agent_rates)
+        return _make_additive_forecaster(remove_follow_ups(verdicts).rates(), plan, target, agent_rates)
     if plan.is_self_plan:
         return partial(_forecast_self_consistency, estimate_from_self_trials(TrialsByItem.from_verdicts(verdicts)))
     if plan.question == "preference":
@@ -405,9 +410,9 @@ def _make_trial_forecaster(verdicts: Verdicts, abilities: Abilities) -> Forecast
     # An item has one block per cyclic shift s of the n agents of the first plan: a block compares each agent with the agent s
     # positions ahead, with s from 1 to n − 1. If pairs are unordered, the shifts s and n − s are the same block.
     n_shifts = extensions.anchors - 1
-    max_blocks = plan.n_items * n_shifts
     if plan.options.get("pairs") == "unordered":
-        max_blocks //= 2
+        n_shifts //= 2
+    max_blocks = plan.n_items * n_shifts
     return _TrialForecaster(plan, abilities.rates, influence, blocks_per_agent, max_blocks)
 
 
@@ -594,8 +599,7 @@ def _count_blocks_or_trials(plan: Plan) -> tuple[int, int]:
     n_paired = int((plan.trial_type == PAIRED).sum())
     if has_blocks_in_first_plan(plan):
         n_blocks = max(1, round(n_paired / plan.n_agents))
-        max_blocks = plan.n_items * (plan.n_agents - 1)  # one block per item and cyclic shift
-        return n_blocks, max_blocks
+        return n_blocks, count_blocks_per_item(plan) * plan.n_items
 
     # all ordered pairs of responses to the same item
     n_responses = (plan.split.train | plan.split.holdout).sum(axis=0, dtype=np.int64)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from youden.errors import InputError
-from youden.pipeline.ranking import differences_from_verdicts
+from youden.pipeline.ranking import differences_from_verdicts, trial_abilities_from_verdicts
 from youden.protocol.self_trials import check_compares_agents
 from youden.stats.trials.noninferiority import alpha_at_analysis, decide
 from youden.streams import stream
@@ -114,7 +114,7 @@ def _compare_halves(halved_verdicts: Verdicts, n_agents: int) -> list[tuple[bool
     the second half worse. Both would be false positives. Agents whose difference has no interval are left out.
     """
     differences = differences_from_verdicts(halved_verdicts, target="items-like-these")
-    forecast = make_forecaster(halved_verdicts, None)
+    forecast = make_forecaster(halved_verdicts, trial_abilities_from_verdicts(halved_verdicts))
     alpha = alpha_at_analysis(1)
     test_results = []
     for first_half in range(n_agents):
@@ -161,7 +161,9 @@ def split_into_halves(verdicts: Verdicts, rng: np.random.Generator) -> Verdicts:
     holdout = np.tile(plan.split.holdout, (2, 1))
     split = replace(plan.split, train=train, holdout=holdout)
     ids = (*plan.agent_ids, *(f"{agent} (other half)" for agent in plan.agent_ids))
-    halved = replace(plan, trials=trials, agent_ids=ids, split=split, rounds=None, extensions=None, source=None)
+    halved = replace(
+        plan, trials=trials, agent_ids=ids, split=split, design="halves", rounds=None, extensions=None, source=None
+    )
     return replace(verdicts, plan=halved)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import compress
 from pathlib import Path
 
 import numpy as np
@@ -391,6 +392,12 @@ def _describe_coverage(table: LabelTable, ranking: Sequence[RankingRow], item_id
     return notes
 
 
+def _has_label(table: LabelTable) -> list[bool]:
+    """Return for each row of a table whether one of its labels is filled in."""
+    has_label: list[bool] = (~np.isnan(table.value)).any(axis=1).tolist()
+    return has_label
+
+
 def _describe_labelled_agents(table: LabelTable, ranking: Sequence[RankingRow]) -> list[str]:
     """Describe how the agents of a table of labels differ from the agents of a run.
 
@@ -401,7 +408,7 @@ def _describe_labelled_agents(table: LabelTable, ranking: Sequence[RankingRow]) 
     agents that are not in the run, agents of the run without a label, and labelled agents without an ability.
     """
     ranked = dict.fromkeys(row.agent for row in ranking)
-    labelled = dict.fromkeys(table.agents)
+    labelled = dict.fromkeys(compress(table.agents, _has_label(table)))
     unlabelled = [agent for agent in ranked if agent not in labelled]
     without_ability = [row.agent for row in ranking if row.ability is None and row.agent in labelled]
 
@@ -423,8 +430,8 @@ def _describe_labelled_items(table: LabelTable, agents: set[str], items: set[str
     """
     labelled_items: list[str] = []
     items_by_agent: dict[str, set[str]] = {}
-    for agent, item in zip(table.agents, _get_items(table), strict=True):
-        if agent in agents:
+    for agent, item, has_label in zip(table.agents, _get_items(table), _has_label(table), strict=True):
+        if agent in agents and has_label:
             labelled_items.append(item)
             items_by_agent.setdefault(agent, set()).add(item)
 

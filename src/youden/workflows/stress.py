@@ -141,8 +141,8 @@ def stress(planned: PlannedStress, options: JudgingOptions | None = None) -> Str
     BudgetError, JudgeError
         If the cap is reached or the judge cannot be used. Answers are stored: call again to resume.
     """
+    run_experiment = make_experiment_runner(planned.max_cost, planned.experiments, options)  # raises if it is no cap
     check_cost(planned)
-    run_experiment = make_experiment_runner(planned.max_cost, planned.experiments, options)
     base = planned.base
     base_verdicts, spent = run_experiment(base)
     baseline = _measure_baseline(planned, base_verdicts)
