@@ -404,7 +404,7 @@ class ResponseReader:
         prompt = None if _is_sheet_error(prompt) else _collapse_spaces(prompt)
         item_key = str(item or prompt or location)  # without an id and a prompt, each row is an item
         repeat = values["repeat"]
-        if "repeat" not in self.paths and not self.has_ordered_rows and response:
+        if "repeat" not in self.paths and not self.has_ordered_rows and (response or is_listed):
             # equal texts are the same repeat, unless they are different elements of a list
             response_key = f"{repeat}: {response}" if is_listed else response
             repeat = self._number_response(str(agent), item_key, response_key)
