@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from commands import Youden
@@ -261,3 +262,14 @@ def test_a_failed_sample_is_omitted_with_the_message_of_the_tool(tmp_path: Path)
     ]
     promptfoo = load("promptfoo", write(tmp_path / "results.json", whole={"results": {"results": rows}}))
     assert any("timeout after 30 s" in note for note in promptfoo.notes)
+
+
+def test_agents_with_long_numbers_as_names_are_different(tmp_path: Path) -> None:
+    rows = [
+        {"model": 20240501.0 + agent, "question": f"What is {item}?", "response": f"{agent} says {item}"}
+        for agent in range(3)
+        for item in range(4)
+    ]
+    pd.DataFrame(rows).to_parquet(tmp_path / "t.parquet")
+    imported = load("table", tmp_path / "t.parquet")
+    assert [agent.id for agent in imported.pool.agents] == ["20240501", "20240502", "20240503"]

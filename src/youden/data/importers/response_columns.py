@@ -391,7 +391,7 @@ class ResponseReader:
         if _is_sheet_error(text):
             self.builder.count_left_out("an error of the spreadsheet (such as #REF!) in place of a text", location)
             return
-        if isinstance(agent, float):  # such as the version 1.1
+        if isinstance(agent, float) and not agent.is_integer():  # such as the version 1.1
             agent = f"{agent:g}"
         reason = self._explain_missing_id(agent, values["item"], prompt)
         if reason is not None:
