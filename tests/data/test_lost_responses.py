@@ -264,6 +264,17 @@ def test_a_failed_sample_is_omitted_with_the_message_of_the_tool(tmp_path: Path)
     assert any("timeout after 30 s" in note for note in promptfoo.notes)
 
 
+def test_repeats_of_an_item_with_the_id_0_are_kept(tmp_path: Path) -> None:
+    rows = [
+        {"model": agent, "id": item, "response": f"{agent} says {item}, number {number}"}
+        for agent in "abc"
+        for item in range(6)
+        for number in range(2 if item < 2 else 1)
+    ]
+    imported = load("table", write(tmp_path / "t.jsonl", *rows))
+    assert (imported.pool.n_responses, imported.n_dropped) == (len(rows), 0)
+
+
 def test_agents_with_long_numbers_as_names_are_different(tmp_path: Path) -> None:
     rows = [
         {"model": 20240501.0 + agent, "question": f"What is {item}?", "response": f"{agent} says {item}"}

@@ -402,7 +402,8 @@ class ResponseReader:
         agent = _collapse_spaces(agent)
         item = _collapse_spaces(values["item"])
         prompt = None if _is_sheet_error(prompt) else _collapse_spaces(prompt)
-        item_key = str(item or prompt or location)  # without an id and a prompt, each row is an item
+        # without an id and a prompt, each row is an item
+        item_key = str(prompt or location) if _is_blank(item) else str(item)
         repeat = values["repeat"]
         if "repeat" not in self.paths and not self.has_ordered_rows and (response or is_listed):
             # equal texts are the same repeat, unless they are different elements of a list
