@@ -1034,3 +1034,10 @@ def test_grades_of_few_models_that_rise_by_1_are_scores() -> None:
     assert read_scores(frame).item_ids == ("q1", "q2", "q3")
     frame.insert(0, "position", [1, 2, 3])
     assert read_scores(frame).item_ids == ("q1", "q2", "q3")
+
+
+def test_files_of_one_name_are_models_named_after_all_folders_that_differ(tmp_path: Path) -> None:
+    names = [f"{model}/{run}" for model in ("gpt", "claude") for run in ("run1", "run2")]
+    files = [write(tmp_path, f"{name}/scores.csv", "item,score\na,1\nb,0\n") for name in names]
+    assert read_scores(files).model_ids == tuple(f"{name}/scores" for name in names)
+    assert read_scores(files[:2]).model_ids == ("run1/scores", "run2/scores")
