@@ -916,6 +916,12 @@ def test_several_reports_of_one_model_of_swe_bench_are_averaged(tmp_path: Path) 
     assert any("2 cells have several scores (up to 2), which are averaged" in note for note in table.notes)
 
 
+def test_versions_of_a_model_in_names_of_reports_of_swe_bench_are_different_models(tmp_path: Path) -> None:
+    for name in ("gpt-4.1", "gpt-4.5", "claude-3.5-sonnet", "gpt-4.20240613", "llama-3.1.run1"):
+        write_json(tmp_path, f"{name}.json", {"resolved_ids": ["i1"], "unresolved_ids": ["i2"]})
+    assert set(read_scores(tmp_path).model_ids) == {"gpt-4.1", "gpt-4.5", "claude-3.5-sonnet", "gpt-4", "llama-3.1"}
+
+
 def test_reports_of_one_model_on_different_instances_are_refused(tmp_path: Path) -> None:
     for name, instance in {"a.part1": "i1", "a.part2": "i2", "b.run": "i1"}.items():
         write_json(tmp_path, f"{name}.json", {"resolved_ids": [instance]})
