@@ -68,7 +68,7 @@ def test_lm_eval_repeats_are_all_kept_even_if_equal(tmp_path: Path) -> None:
     assert "4 responses are repeats, all kept: 4 of one agent to one item" in imported.notes
 
 
-@pytest.mark.parametrize("column", ["repeat", "sample", "epoch"])
+@pytest.mark.parametrize("column", ["repeat", "sample", "epoch", "trial", "attempt", "seed"])
 def test_a_repeat_column_of_a_table_keeps_every_response(tmp_path: Path, youden: Youden, column: str) -> None:
     rows = [
         {"agent": a, "item": i, "text": f"{a}{i}{n}", column: n} for n in (10, 9, 2) for a in "ab" for i in ("x", "y")

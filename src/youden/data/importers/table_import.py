@@ -57,7 +57,7 @@ from youden.types import Pool
 from youden.types.pool import Json
 
 _PLAIN = (".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".parquet")
-_REPEATS = ("repeat", "sample", "epoch")
+_REPEATS = ("repeat", "sample", "epoch", "trial", "attempt", "seed")
 """Names of columns that number the responses of an agent to one item, if the user names none."""
 _LIST_OF_TEXTS = re.compile(r"""\[\s*(['"]).*\1\s*\]""", re.DOTALL)
 _ROW_ORDER = "rows"
