@@ -13,6 +13,7 @@ from commands import Youden
 from importer_files import cells, load, write
 from youden import read_pool
 from youden.data.importers.pool_joiner import ImportedPool
+from youden.data.importers.table_import import read_table
 from youden.data.pools.pool_reader import iter_responses
 from youden.errors import ImportFormatError
 from youden.pools.pool_import import import_pool
@@ -284,3 +285,14 @@ def test_agents_with_long_numbers_as_names_are_different(tmp_path: Path) -> None
     pd.DataFrame(rows).to_parquet(tmp_path / "t.parquet")
     imported = load("table", tmp_path / "t.parquet")
     assert [agent.id for agent in imported.pool.agents] == ["20240501", "20240502", "20240503"]
+
+
+def test_a_prompt_that_only_one_spelling_of_an_item_has_is_kept(tmp_path: Path) -> None:
+    rows = [{"model": "gpt", "id": f"Q{n}", "response": f"gpt says {n}"} for n in range(4)]
+    for agent in ("llama", "claude"):
+        rows += [
+            {"model": agent, "id": f"q{n}", "response": f"{agent} says {n}", "question": f"What is {n}?"}
+            for n in range(4)
+        ]
+    pool = read_table([write(tmp_path / "x.jsonl", *rows)], columns={}, exact=False).pool
+    assert [(item.id, item.prompt) for item in pool.items] == [(f"Q{n}", f"What is {n}?") for n in range(4)]
