@@ -140,7 +140,7 @@ def test_a_run_exported_as_a_dataset_reads_back_without_local_paths(
     ]
 
 
-def test_an_exported_config_contains_no_local_path(tmp_path: Path) -> None:
+def test_an_exported_config_contains_no_local_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     members: list[Json] = ["private/m.yaml", {"backend": "openai", "model": "a/b", "prompt": "private/p.md"}]
     config = RunConfig.model_validate(
         {
@@ -166,6 +166,13 @@ def test_an_exported_config_contains_no_local_path(tmp_path: Path) -> None:
     assert [step.get("agents") or step.get("repeats") for step in output["extensions"]] == ["more", None, "again"]
     assert RunFolder(tmp_path).read_config().pool == str(tmp_path / "pool")
     assert _redirect_paths_to_folder(config.model_copy(update={"pool": "datasets/x"}), tmp_path).pool == "datasets/x"
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "datasets/x").mkdir(parents=True)
+    judge = {"backend": "openai", "model": "a/b", "prompt": "private/p.md"}
+    of_user = config.model_copy(update={"pool": "datasets/x", "judge": judge})
+    RunFolder(tmp_path).write_config(_redirect_paths_to_folder(of_user, tmp_path))
+    output = yaml.safe_load((tmp_path / "config.yaml").read_text(encoding="utf-8"))
+    assert (output["pool"], output["judge"]["prompt"]) == ("x", "p.md")
 
 
 def test_every_eval_ever_export_has_abilities_intervals_judge_and_signature(

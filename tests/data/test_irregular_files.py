@@ -334,6 +334,16 @@ def test_new_rows_of_a_spreadsheet_update_the_pool_of_an_unjudged_run(youden: Yo
     assert youden("run", "sheet.yaml").code == 0
 
 
+def test_rows_without_ids_and_prompts_are_imported_again_as_the_same_items(youden: Youden, tmp_path: Path) -> None:
+    rows = [[response(agent, item) for agent in range(3)] for item in range(6)]
+    for n in (5, 6):
+        (tmp_path / "t.csv").write_text(separated([["gpt", "llama", "claude"], *rows[:n]]), encoding="utf-8")
+        again = youden("init", "t.csv").well()
+    assert "pools/t: 1 new item" in again.out
+    assert "missing in the new file" not in again.out
+    assert [item.id for item in init_and_read(tmp_path, "t.yaml").items] == [f"q{n:03}" for n in range(1, 7)]
+
+
 def test_removed_responses_and_changed_prompts_of_a_spreadsheet_are_stated(youden: Youden, tmp_path: Path) -> None:
     header = "model,id,prompt,response"
     rows = [f"{agent},q{item},What is {item}?,{agent} says {item}" for agent in "abc" for item in range(4)]

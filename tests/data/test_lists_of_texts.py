@@ -103,6 +103,20 @@ def test_an_empty_list_is_no_response_and_a_list_of_null_an_empty_one(tmp_path: 
     assert imported.left_out["no text (an empty list)"] == 1
 
 
+@pytest.mark.parametrize("blank", ["", None])
+def test_an_empty_text_in_a_list_of_repeats_displaces_no_other_text(tmp_path: Path, blank: str | None) -> None:
+    rows: list[dict[str, Json]] = [
+        {"model": a, "question": f"What is {i}?", "response": [blank if i == 1 else f"{a} {i}", f"{a} {i} again"]}
+        for a in AGENTS
+        for i in ITEMS
+    ]
+    imported = load("table", json_list(tmp_path, rows))
+    assert imported.pool.n_items == len(ITEMS)
+    assert [text for *_, text in repeats(imported)] == [
+        text or "" for row in rows if isinstance(row["response"], list) for text in row["response"]
+    ]
+
+
 def test_lists_of_texts_in_several_repeats_are_all_kept(tmp_path: Path) -> None:
     rows: list[dict[str, Json]] = [
         {"agent": a, "item": "q", "text": [f"{a} {epoch} {n}" for n in range(2)], "epoch": epoch}

@@ -6,12 +6,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from commands import Youden
 from importer_files import cells, load, write
 from youden import read_pool
 from youden.data.importers.pool_joiner import ImportedPool
+from youden.data.importers.table_import import read_table
 from youden.data.pools.pool_reader import iter_responses
 from youden.errors import ImportFormatError
 from youden.pools.pool_import import import_pool
@@ -67,7 +69,7 @@ def test_lm_eval_repeats_are_all_kept_even_if_equal(tmp_path: Path) -> None:
     assert "4 responses are repeats, all kept: 4 of one agent to one item" in imported.notes
 
 
-@pytest.mark.parametrize("column", ["repeat", "sample", "epoch"])
+@pytest.mark.parametrize("column", ["repeat", "sample", "epoch", "trial", "attempt", "seed"])
 def test_a_repeat_column_of_a_table_keeps_every_response(tmp_path: Path, youden: Youden, column: str) -> None:
     rows = [
         {"agent": a, "item": i, "text": f"{a}{i}{n}", column: n} for n in (10, 9, 2) for a in "ab" for i in ("x", "y")
@@ -261,3 +263,36 @@ def test_a_failed_sample_is_omitted_with_the_message_of_the_tool(tmp_path: Path)
     ]
     promptfoo = load("promptfoo", write(tmp_path / "results.json", whole={"results": {"results": rows}}))
     assert any("timeout after 30 s" in note for note in promptfoo.notes)
+
+
+def test_repeats_of_an_item_with_the_id_0_are_kept(tmp_path: Path) -> None:
+    rows = [
+        {"model": agent, "id": item, "response": f"{agent} says {item}, number {number}"}
+        for agent in "abc"
+        for item in range(6)
+        for number in range(2 if item < 2 else 1)
+    ]
+    imported = load("table", write(tmp_path / "t.jsonl", *rows))
+    assert (imported.pool.n_responses, imported.n_dropped) == (len(rows), 0)
+
+
+def test_agents_with_long_numbers_as_names_are_different(tmp_path: Path) -> None:
+    rows = [
+        {"model": 20240501.0 + agent, "question": f"What is {item}?", "response": f"{agent} says {item}"}
+        for agent in range(3)
+        for item in range(4)
+    ]
+    pd.DataFrame(rows).to_parquet(tmp_path / "t.parquet")
+    imported = load("table", tmp_path / "t.parquet")
+    assert [agent.id for agent in imported.pool.agents] == ["20240501", "20240502", "20240503"]
+
+
+def test_a_prompt_that_only_one_spelling_of_an_item_has_is_kept(tmp_path: Path) -> None:
+    rows = [{"model": "gpt", "id": f"Q{n}", "response": f"gpt says {n}"} for n in range(4)]
+    for agent in ("llama", "claude"):
+        rows += [
+            {"model": agent, "id": f"q{n}", "response": f"{agent} says {n}", "question": f"What is {n}?"}
+            for n in range(4)
+        ]
+    pool = read_table([write(tmp_path / "x.jsonl", *rows)], columns={}, exact=False).pool
+    assert [(item.id, item.prompt) for item in pool.items] == [(f"Q{n}", f"What is {n}?") for n in range(4)]

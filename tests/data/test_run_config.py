@@ -214,6 +214,19 @@ def test_a_config_dumped_to_another_folder_loads_as_the_same_run(
     assert again.store_location == config.store_location
 
 
+def test_the_prompt_of_a_judge_in_a_config_is_found_from_the_folder_of_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for folder in (Path(), Path("c")):
+        config = load_run_config(
+            write(folder / "run.yaml", "pool: p\njudge: {backend: openai, model: m, prompt: own.md}\n")
+        )
+        text = dump_run_config(config, config.folder)
+        again = load_run_config(write(config.folder / "config.yaml", text))
+        assert again.judge == config.judge == {"backend": "openai", "model": "m", "prompt": str(folder / "own.md")}
+
+
 def test_a_dumped_config_keeps_the_name_of_a_shipped_pool_and_no_credentials(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

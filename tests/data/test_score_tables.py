@@ -916,6 +916,12 @@ def test_several_reports_of_one_model_of_swe_bench_are_averaged(tmp_path: Path) 
     assert any("2 cells have several scores (up to 2), which are averaged" in note for note in table.notes)
 
 
+def test_versions_of_a_model_in_names_of_reports_of_swe_bench_are_different_models(tmp_path: Path) -> None:
+    for name in ("gpt-4.1", "gpt-4.5", "claude-3.5-sonnet", "gpt-4.20240613", "llama-3.1.run1"):
+        write_json(tmp_path, f"{name}.json", {"resolved_ids": ["i1"], "unresolved_ids": ["i2"]})
+    assert set(read_scores(tmp_path).model_ids) == {"gpt-4.1", "gpt-4.5", "claude-3.5-sonnet", "gpt-4", "llama-3.1"}
+
+
 def test_reports_of_one_model_on_different_instances_are_refused(tmp_path: Path) -> None:
     for name, instance in {"a.part1": "i1", "a.part2": "i2", "b.run": "i1"}.items():
         write_json(tmp_path, f"{name}.json", {"resolved_ids": [instance]})
@@ -1034,3 +1040,10 @@ def test_grades_of_few_models_that_rise_by_1_are_scores() -> None:
     assert read_scores(frame).item_ids == ("q1", "q2", "q3")
     frame.insert(0, "position", [1, 2, 3])
     assert read_scores(frame).item_ids == ("q1", "q2", "q3")
+
+
+def test_files_of_one_name_are_models_named_after_all_folders_that_differ(tmp_path: Path) -> None:
+    names = [f"{model}/{run}" for model in ("gpt", "claude") for run in ("run1", "run2")]
+    files = [write(tmp_path, f"{name}/scores.csv", "item,score\na,1\nb,0\n") for name in names]
+    assert read_scores(files).model_ids == tuple(f"{name}/scores" for name in names)
+    assert read_scores(files[:2]).model_ids == ("run1/scores", "run2/scores")

@@ -348,3 +348,24 @@ def test_a_folder_with_one_json_file_per_response_is_read(tmp_path: Path, *, nam
     assert {agent.id for agent in pool.agents} == {*AGENTS}
     assert sorted(item.prompt or "" for item in pool.items) == sorted(QUESTIONS)
     assert pool.n_responses == len(AGENTS) * len(QUESTIONS)
+
+
+def write_texts(folder: Path, agents: Sequence[str]) -> Path:
+    for agent in agents:
+        for item in range(3):
+            path = folder / agent / f"{item}.txt"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(f"{agent} says {item}", encoding="utf-8")
+    return folder
+
+
+def test_folders_of_texts_named_after_kinds_of_prompts_are_agents(tmp_path: Path) -> None:
+    agents = ["new-prompt", "old-prompt", "with context"]
+    pool = read_table([write_texts(tmp_path, [*agents, "Prompts"])], columns={}, exact=False).pool
+    assert [agent.id for agent in pool.agents] == agents
+    assert [item.prompt for item in pool.items] == [f"Prompts says {item}" for item in range(3)]
+
+
+def test_a_folder_with_only_prompts_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ImportFormatError, match=r"a folder of texts .* for each agent.*\[import-empty\]"):
+        read_table([write_texts(tmp_path, ["prompts"])], columns={}, exact=False)

@@ -119,6 +119,7 @@ def test_the_index_of_a_table_saved_by_pandas_is_not_a_label(tmp_path: Path, suf
         ),
         ('agent,acc\na0,"1,000%"\na1,0\n', "labels-value", "got '1,000%'. Write 1000% or 1.000%."),
         ("agent,acc\na0,1\na1,inf\n", "labels-value", "line 3: acc is not a finite number: got 'inf'"),
+        ("agent,acc\na0,fail\na1,80%\na2,75\n", "labels-value", "line 4: acc has a number above 1: got '75'"),
         ("model,acc\na0,1\n", "labels-columns", "no column agent: got the columns 'model, acc'"),
         ("agent\na0\n", "labels-columns", "got none"),
         ("agent,acc\na0,good\n", "labels-columns", "got 'acc'"),

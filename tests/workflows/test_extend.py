@@ -415,3 +415,16 @@ def test_independent_calls_alone_are_paid_once_and_resume_after_an_interruption(
     gate = youden("gate", "runs/r", "--agent", "a0", "--baseline", "a1")
     assert "`youden extend calls` adds them. 180 more halve the standard errors" in gate.err
     youden("report", "runs/r", "--format", "md").well()
+
+
+@pytest.mark.slow
+def test_a_run_is_extended_by_agents_and_then_items_of_its_own_grown_pool(
+    youden: Youden, extension_folder: Path, reset_server: WireServer
+) -> None:
+    write_pool(WHOLE, extension_folder / "old")
+    assert youden("extend", "agents", "runs/r", "old", "--calls", "60").code == 0
+    assert youden("extend", "items", "runs/r", "old").code == 0
+    asked = reset_server.n_requests
+    assert youden("run", "runs/r/config.yaml").well()
+    assert reset_server.n_requests == asked
+    assert youden("extend", "calls", "runs/r", "30").well()

@@ -98,7 +98,8 @@ def read_labels(path: Path, *, repeated: bool = False) -> LabelTable:
     ------
     ImportFormatError
         [labels-columns]: if there is no column `agent` or no column of labels; [labels-value]: if a label is a text among
-        numbers, is infinite, or has an ambiguous comma, as in 1,000; [labels-id]: if an agent or item is not an id;
+        numbers, is infinite, or has an ambiguous comma, as in 1,000, or if a column has labels such as 80% or yes and numbers
+        above 1; [labels-id]: if an agent or item is not an id;
         [labels-duplicate]: if a row repeats another; [labels-empty]: if there are no rows; [labels-key]: if the .json with
         the ids of a table from `youden label` is missing or ambiguous; others, such as [import-not-found], if the file cannot
         be read. The message names the file and the line (Parquet: the row).
@@ -114,7 +115,10 @@ def read_labels(path: Path, *, repeated: bool = False) -> LabelTable:
 
     rows = [row for _, row in located_rows]
     names, left_out = _find_label_columns(path, rows)
-    label_values = [[parse_label(row.get(name), name, location) for location, row in located_rows] for name in names]
+    label_values = []
+    for name in names:
+        label_values.append([parse_label(row.get(name), name, location) for location, row in located_rows])
+        _check_one_unit(located_rows, name, label_values[-1])
     has_items = "item" in rows[0]
     aliases = [row.get("alias") for row in rows]
     return LabelTable(
@@ -128,6 +132,28 @@ def read_labels(path: Path, *, repeated: bool = False) -> LabelTable:
         aliases=tuple(None if _is_blank(alias) else str(alias) for alias in aliases),
         unit_labels=_find_unit_labels(located_rows, names),
     )
+
+
+def _check_one_unit(
+    located_rows: Sequence[tuple[str, Mapping[str, object]]], name: str, values: Sequence[float]
+) -> None:
+    """Check that a column with labels such as 80% or yes, which mean numbers from 0 to 1, has no plain numbers above 1.
+
+    A label that means 0, such as fail, may be next to any number.
+
+    located_rows : location and fields of each row
+    name : name of the column
+    values : number of each label, NaN if missing
+
+    Raises: ImportFormatError [labels-value] if a number is above 1.
+    """
+    rows = [(location, row.get(name), value) for (location, row), value in zip(located_rows, values, strict=True)]
+    unit_labels = [label for _, label, value in rows if is_unit_label(label) and value > 0]
+    for location, label, value in rows:
+        if unit_labels and value > 1 and not is_unit_label(label):
+            problem = f"{name} has a number above 1: got {format_excerpt(label)}."
+            reason = f"Other labels, such as {format_excerpt(unit_labels[0])}, mean numbers from 0 to 1."
+            raise import_error(location, f"{problem} {reason} Write all labels in the same way.", slug="labels-value")
 
 
 def _find_unit_labels(located_rows: Sequence[tuple[str, Mapping[str, object]]], names: Iterable[str]) -> dict[str, str]:

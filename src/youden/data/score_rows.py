@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from youden.data.importers.column_names import infer_role, is_agent_name, normalize_name
-from youden.data.importers.foreign_files import import_error
+from youden.data.importers.foreign_files import find_disambiguating_suffixes, import_error
 from youden.data.importers.score_results import read_result_rows
 from youden.data.importers.table_files import find_tables, iter_plain_locations, read_plain_frame, read_tables
 from youden.data.importers.table_header import Row, Rows
@@ -112,7 +111,7 @@ def read_score_rows(paths: Sequence[Path], notes: list[str]) -> LocatedFrame:
     read.
 
     paths : files and folders. If there are several paths, a table without a column of models gets a column `model` with its
-        name. For files of the same name, the name of the folder is added.
+        name. For files of the same name, the names of folders that distinguish them are added.
     notes : receives what was assumed
 
     Returns the rows of all tables. A cell is a text in a plain CSV or TSV file, and otherwise has the type of its file.
@@ -149,14 +148,14 @@ def _read_all_rows(files: Sequence[Path], notes: list[str], *, adds_models: bool
     rows: Rows = []
     tables: list[str] = []
     replaced = Replacements()
-    n_by_stem = Counter(file.stem for file in files)
-    for file in files:
-        folder = f"{file.parent.name}/" if n_by_stem[file.stem] > 1 else ""  # distinguishes files of the same name
+    # folders that distinguish files of the same name
+    folders = find_disambiguating_suffixes([file.stem for file in files], [file.parent for file in files])
+    for file, folder in zip(files, folders, strict=True):
         for name, table_rows in read_tables(file, lambda text, _location: notes.append(text), replaced):
             if not table_rows:
                 problem = "the table is empty: got 0 rows. Pass a table with a header and at least one row."
                 raise import_error(file, problem, slug="import-empty")
-            table = folder + name
+            table = f"{folder}/{name}" if folder else name
             tables.append(table)
             _, first_row = table_rows[0]
             needs_model = adds_models and not any(map(is_model_name, first_row))

@@ -25,6 +25,7 @@ from youden.data.exporters.export_files import (
     format_card,
 )
 from youden.data.exporters.plain_tables import read_run_tables
+from youden.data.folder.config_paths import resolve_paths
 from youden.data.folder.extension_steps import POOLS, ExtensionStep
 from youden.data.folder.run_config import RunConfig
 from youden.data.folder.run_files import FIT_FILES
@@ -245,12 +246,12 @@ def _redirect_paths_to_folder(config: RunConfig, folder: Path) -> RunConfig:
     - The copy has no answer store and no unfinished extension.
     """
     changes: dict[str, object] = {"out": str(folder), "store": None, "unfinished": None}
-    if not config.pool.startswith("datasets/"):
+    if not config.pool.startswith("datasets/") or Path(config.pool).exists():
         changes["pool"] = _make_path_in_folder(config.pool, folder)
     if isinstance(config.judge, str) and _is_file_path(config.judge):
         changes["judge"] = _make_path_in_folder(config.judge, folder)
     elif isinstance(config.judge, dict):
-        changes["judge"] = _strip_folders_in_judge(config.judge)
+        changes["judge"] = resolve_paths("judge", _strip_folders_in_judge(config.judge), folder)
     if config.trials_from is not None:
         changes["trials_from"] = _make_path_in_folder(config.trials_from, folder)
     changes["extensions"] = [_redirect_pools_to_folder(step, folder) for step in config.extensions]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
+from typing import Any
 
 from youden.data.folder.extension_steps import POOLS
 from youden.resources import find_resource_folders
@@ -14,8 +15,9 @@ def make_relative(key: str, value: object, folder: Path) -> object:
     """Return the value of a config key; if it is a path of the user, the path is made relative to `folder`.
 
     These values are paths of the user: the values of "pool", "out" and "trials_from"; the value of "store" unless it is a URL;
-    the value of "judge" if it ends in .yaml or .yml. All other values stay unchanged: the paths of shipped pools and judges, for
-    example datasets/field-notes, unless the user has a file of this path; lists; objects; and the values of other keys.
+    the value of "judge" if it ends in .yaml or .yml; and the value of "prompt" in the settings of a judge, if it ends in .md. All
+    other values stay unchanged: the paths of shipped pools and judges, for example datasets/field-notes, unless the user has a
+    file of this path; lists; and the values of other keys.
 
     key : key of the config, for example "pool"; use "pool" for the pools of an extension, too
     value : value of the key; a path is relative to the current directory, or absolute
@@ -23,9 +25,14 @@ def make_relative(key: str, value: object, folder: Path) -> object:
 
     Returns the path as a text with forward slashes, or the unchanged value. An absolute path becomes relative, too.
     """
-    if not _is_user_path(key, value, folder=Path()):
-        return value
-    return Path(os.path.relpath(str(value), folder)).as_posix()
+    if key == "judge" and isinstance(value, dict) and _has_prompt_file(value):
+        return value | {"prompt": _format_relative(value["prompt"], folder)}
+    return _format_relative(value, folder) if _is_user_path(key, value, folder=Path()) else value
+
+
+def _format_relative(path: object, folder: Path) -> str:
+    """Format a path relative to a folder, with forward slashes."""
+    return Path(os.path.relpath(str(path), folder)).as_posix()
 
 
 def resolve_paths(key: str, value: object, folder: Path) -> object:
@@ -59,8 +66,8 @@ def resolve_paths(key: str, value: object, folder: Path) -> object:
         return [_resolve_extension_paths(step, folder) for step in value]
     if key == "unfinished":
         return _resolve_extension_paths(value, folder)
-    if key == "judge" and isinstance(value, dict):
-        return _resolve_prompt_path(value, folder)
+    if key == "judge" and isinstance(value, dict) and _has_prompt_file(value):
+        return value | {"prompt": os.path.normpath(folder / value["prompt"])}
     if _is_user_path(key, value, folder=folder):
         return os.path.normpath(folder / str(value))
     return value
@@ -90,12 +97,10 @@ def _resolve_extension_paths(extension: object, folder: Path) -> object:
     return resolved
 
 
-def _resolve_prompt_path(judge: dict[str, object], folder: Path) -> dict[str, object]:
-    """Return the keys of a judge, with the path of its prompt joined to a folder if the prompt is a file."""
+def _has_prompt_file(judge: dict[str, Any]) -> bool:
+    """Return whether the prompt in the settings of a judge is the path of a file."""
     prompt = judge.get("prompt")
-    if isinstance(prompt, str) and prompt.lower().endswith(".md"):
-        return judge | {"prompt": os.path.normpath(folder / prompt)}
-    return judge
+    return isinstance(prompt, str) and prompt.lower().endswith(".md")
 
 
 def _is_user_path(key: str, value: object, *, folder: Path) -> bool:

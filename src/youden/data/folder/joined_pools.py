@@ -10,11 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
-from pydantic import TypeAdapter
 
-from youden.data.folder.pool_summary import PoolFile
 from youden.data.folder.run_config import RunConfig
-from youden.data.folder.run_files import parse_versioned_json, read_bytes
+from youden.data.folder.trial_tables import read_plan_without_trials
 from youden.data.pools.pool_reader import read_pool
 from youden.errors import PoolError
 from youden.text.sentences import describe_similar_new_names, format_count
@@ -56,46 +54,23 @@ def read_run_pools(config: RunConfig) -> list[Pool]:
 
 
 def _restore_initial_pool(config: RunConfig, pool: Pool) -> Pool:
-    """Return the pool with which a run began, without agents and items that were added to its files later.
+    """Return the pool with which a run began, without agents, items and responses that were added to its files later.
 
-    The config of the run records the digest (hash) of the initial pool, but not its numbers of agents and items. The file
-    pool.json lists the initial agents and items first. Therefore, all possible numbers are tried until the digest is the
-    recorded one.
+    The config of the run records the digest (hash) of the initial pool. The plan of the run lists the initial agents and items
+    first, and states their numbers if it was extended.
 
     pool : pool that the files contain now; it is returned unchanged if no part of it has the recorded digest
     """
-    pool_file = config.folder / "pool.json"
-    if config.resolved is None or not pool_file.is_file():
-        return pool
-    initial_digest = config.resolved.pool
-    if pool.digest == initial_digest:
+    plan_file = config.folder / "plan.parquet"
+    if config.resolved is None or pool.digest == config.resolved.pool or not plan_file.is_file():
         return pool
 
-    content = parse_versioned_json(pool_file, read_bytes(pool_file), TypeAdapter(PoolFile))
-    run_pool = content.to_summary()
-    agent_ids, item_ids = run_pool.agent_ids, run_pool.item_ids
-    for n_agents, n_items in _list_initial_sizes(config, len(agent_ids), len(item_ids)):
-        initial_pool = find_subpool(pool, agent_ids[:n_agents], item_ids[:n_items], digest=initial_digest)
-        if initial_pool is not None:
-            return initial_pool
-    return pool
-
-
-def _list_initial_sizes(config: RunConfig, n_agents: int, n_items: int) -> list[tuple[int, int]]:
-    """List the numbers of agents and items that the pool of a run may have had before its extensions.
-
-    If extensions have added agents, any smaller number of agents is possible. The same is true of items.
-
-    n_agents, n_items : numbers after the extensions
-
-    Returns pairs (number of agents, number of items), the largest first.
-    """
-    sizes = [(n_agents, n_items)]
-    if any(step.agents is not None for step in config.extensions):
-        sizes += [(n_initial_agents, n_items) for n_initial_agents in reversed(range(2, n_agents))]
-    if any(step.items is not None for step in config.extensions):
-        sizes += [(n_agents, n_initial_items) for n_initial_items in reversed(range(2, n_items))]
-    return sizes
+    plan = read_plan_without_trials(plan_file).plan
+    n_agents, n_items = plan.n_agents, plan.n_items
+    if plan.extensions is not None:
+        n_agents, n_items = plan.extensions.anchors, plan.extensions.items
+    agents, items = plan.agent_ids[:n_agents], plan.item_ids[:n_items]
+    return find_subpool(pool, agents, items, digest=config.resolved.pool) or pool
 
 
 def find_subpool(pool: Pool, agents: Sequence[str], items: Sequence[str], *, digest: str) -> Pool | None:

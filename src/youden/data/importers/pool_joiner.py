@@ -389,7 +389,9 @@ class PoolBuilder:
                 for cell, merged_cell in merged_cells.items():
                     self._responses[merged_cell] = self._responses.pop(cell)
                 for variant in spellings[1:]:
-                    del ids[variant]
+                    # the group of the agent, or the prompt of the item, may be stated under any spelling
+                    value = ids.pop(variant)
+                    ids[spellings[0]] = ids[spellings[0]] or value
             else:
                 raise ImportFormatError(
                     f"The {kind}s {names} differ only by spaces or case, and no {opposite_kind} has responses under two of them. "

@@ -391,7 +391,7 @@ class ResponseReader:
         if _is_sheet_error(text):
             self.builder.count_left_out("an error of the spreadsheet (such as #REF!) in place of a text", location)
             return
-        if isinstance(agent, float):  # such as the version 1.1
+        if isinstance(agent, float) and not agent.is_integer():  # such as the version 1.1
             agent = f"{agent:g}"
         reason = self._explain_missing_id(agent, values["item"], prompt)
         if reason is not None:
@@ -402,9 +402,10 @@ class ResponseReader:
         agent = _collapse_spaces(agent)
         item = _collapse_spaces(values["item"])
         prompt = None if _is_sheet_error(prompt) else _collapse_spaces(prompt)
-        item_key = str(item or prompt or location)  # without an id and a prompt, each row is an item
+        # without an id and a prompt, each row is an item
+        item_key = str(prompt or location) if _is_blank(item) else str(item)
         repeat = values["repeat"]
-        if "repeat" not in self.paths and not self.has_ordered_rows and response:
+        if "repeat" not in self.paths and not self.has_ordered_rows and (response or is_listed):
             # equal texts are the same repeat, unless they are different elements of a list
             response_key = f"{repeat}: {response}" if is_listed else response
             repeat = self._number_response(str(agent), item_key, response_key)

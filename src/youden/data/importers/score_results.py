@@ -28,6 +28,9 @@ _OUTCOMES = re.compile(
 )
 """Outcomes whose lists of instances a report of SWE-bench contains, each under the outcome as key, with or without "_ids"."""
 
+_VERSION = re.compile(r".*\d\.\d\d?(?!\d)[^.]*")
+"""Name that ends with the version of a model, such as "gpt-4.1" and "claude-3.5-sonnet"; a run follows a different dot."""
+
 LocatedRows = Iterator[tuple[str, Row]]
 """Rows of a table, each with its location in the files (for messages) and its values by column."""
 
@@ -250,10 +253,15 @@ def _get_id_lists(content: Json) -> dict[str, list[str]]:
 
 
 def _find_model_name(file: Path) -> str:
-    """Return the model in the path of a file of resolved instances: MODEL/results/results.json or MODEL.RUN.json."""
+    """Return the model in the path of a file of resolved instances.
+
+    The path is MODEL/results/results.json, MODEL.RUN.json or MODEL.json.
+    """
     if file.name == "results.json":
         folder = file.parent.parent if file.parent.name == "results" else file.parent
         return folder.name or file.stem
+    if _VERSION.fullmatch(file.stem):
+        return file.stem
     return file.stem.rpartition(".")[0] or file.stem
 
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from youden.data.importers.column_names import infer_role
+from youden.data.importers.column_names import make_word_set, normalize_name
 from youden.data.importers.excel_files import read_excel_sheets
 from youden.data.importers.foreign_files import (
     find_files,
@@ -55,6 +55,8 @@ EXCEL = (".xlsx", ".xlsm")
 SPREADSHEETS = (".csv", ".tsv", ".tab", *EXCEL)
 EXTENSIONS = (*SPREADSHEETS, ".json", ".jsonl", ".ndjson", ".parquet")
 _TEXT_EXTENSIONS = (".txt", ".md")
+_PROMPT_FOLDERS = make_word_set("prompt question input instruction query task")
+"""Names of folders of prompts, without a plural s. Longer names, such as "new-prompt", are those of agents."""
 _INVALID_BYTES = re.compile("[\udc80-\udcff]+")
 """Consecutive bytes that are not valid in UTF-8, as the error handler `surrogateescape` decodes them."""
 
@@ -531,35 +533,33 @@ def find_texts(folder: Path) -> list[Path]:
 def read_text_folder(folder: Path, replaced: Replacements) -> Rows:
     """Read responses from the files AGENT/ITEM.txt (or .md) of a folder.
 
-    The files in a folder `prompts` or `questions` are the prompts of the items.
+    The files in a folder such as `prompts` or `questions` (`_PROMPT_FOLDERS`) are the prompts of the items.
 
     folder : folder with one subfolder per agent
     replaced : counts the invalid characters that are replaced
 
     Returns, for each response, the path of its file, and the values of the columns agent, item, text and prompt.
 
-    Raises: ImportFormatError [import-empty] if the folder contains no such files.
+    Raises: ImportFormatError [import-empty] if the folder contains no files of agents.
     """
-    files = find_texts(folder)
-    if not files:
+    prompts: dict[str, str] = {}
+    rows: Rows = []
+    for file in find_texts(folder):
+        agent, *item_parts = file.relative_to(folder).with_suffix("").parts
+        item = "/".join(item_parts)
+        text = read_text(file, replaced)
+        if normalize_name(agent).removesuffix("s") in _PROMPT_FOLDERS:
+            prompts[item] = text.strip()
+        else:
+            is_blank = not text.strip()
+            rows.append((str(file), {"agent": agent, "item": item, "text": None if is_blank else text}))
+    if not rows:
         raise import_error(
             folder,
             f"the folder has neither a table ({', '.join(EXTENSIONS)}) nor a folder of texts (.txt, .md) for each agent. "
             "Save texts as AGENT/ITEM.txt. For logs of an evaluation tool, run `youden import`; its --help lists the tools.",
             slug="import-empty",
         )
-
-    prompts: dict[str, str] = {}
-    rows: Rows = []
-    for file in files:
-        agent, *item_parts = file.relative_to(folder).with_suffix("").parts
-        item = "/".join(item_parts)
-        text = read_text(file, replaced)
-        if infer_role(agent.removesuffix("s")) == "prompt":
-            prompts[item] = text.strip()
-        else:
-            is_blank = not text.strip()
-            rows.append((str(file), {"agent": agent, "item": item, "text": None if is_blank else text}))
 
     for _, row in rows:
         row["prompt"] = prompts.get(str(row["item"]))

@@ -57,7 +57,7 @@ from youden.types import Pool
 from youden.types.pool import Json
 
 _PLAIN = (".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".parquet")
-_REPEATS = ("repeat", "sample", "epoch")
+_REPEATS = ("repeat", "sample", "epoch", "trial", "attempt", "seed")
 """Names of columns that number the responses of an agent to one item, if the user names none."""
 _LIST_OF_TEXTS = re.compile(r"""\[\s*(['"]).*\1\s*\]""", re.DOTALL)
 _ROW_ORDER = "rows"
@@ -528,14 +528,14 @@ def _make_id_function(previous_pool: Pool | None, *, has_one_table: bool) -> Cal
     - For one table, the ids are q001, q002, … in the order of the calls.
     - For several tables, the ids are hashes of the prompts. Equal prompts then get equal ids even if only some tables are
       imported.
-    - A prompt of the earlier import keeps its id. Ids of the earlier import are never given to other items, so the number is
-      ignored.
+    - A prompt of the earlier import keeps its id. Its id is never given to another item, so the number is ignored.
+    - Items without prompts are rows, which are numbered from the first row again.
 
     previous_pool : earlier import; None without one. Prompts are compared with single spaces.
     has_one_table : whether all prompts are in one table
     """
     previous_items = () if previous_pool is None else previous_pool.items
-    previous_ids = {item.id for item in previous_items}
+    previous_ids = {item.id for item in previous_items if item.prompt}
     id_by_prompt = {" ".join(item.prompt.split()): item.id for item in previous_items if item.prompt}
     numbered_ids = (f"q{number:03d}" for number in count(1))
     unused_ids = (id_ for id_ in numbered_ids if id_ not in previous_ids)
