@@ -97,7 +97,7 @@ MAX_INSIGNIFICANT_SHIFTS = 5
     "judges that answered the same trials, with intervals that include the variance between judges. [default: that of the "
     "runs, else items-like-these]",
 )
-@options.family
+@options.family_option("the name of the folder of its run")
 @options.json
 def compare_command(
     *,

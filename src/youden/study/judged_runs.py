@@ -236,10 +236,12 @@ class AlignedRuns:
         items = _intersect(keys)
         _check_shared(agents, items)
         id_by_key = dict(zip(keys[0], runs[0].rates.item_ids, strict=True))
-        self.names = _make_unique_names(runs)
+        self.names = make_unique_names([run.name for run in runs])
         self.agent_ids = agents
         self.item_ids = tuple(id_by_key[key] for key in items)
-        self.judge_families = self._resolve_judge_families(runs, families or {})
+        families = families or {}
+        check_judge_names(families, self.names)
+        self.judge_families = [families.get(name, run.family) for name, run in zip(self.names, runs, strict=True)]
 
         indices = [_index_shared(run, run_keys, agents, items) for run, run_keys in zip(runs, keys, strict=True)]
         self.scores, self.weight = _score_shared_cells(runs, indices, kind)
@@ -302,22 +304,16 @@ class AlignedRuns:
         self.max_rho = np.sqrt(rho_matrix * rho_matrix.T)
         self.recommendations = tuple(run.recommendation for run in runs)
 
-    def _resolve_judge_families(self, runs: Sequence[JudgedRun], families: Mapping[str, str]) -> list[str | None]:
-        """Return the model family of each judge, None if it is unknown.
 
-        runs : runs of the judges, in which the family may be recorded
-        families : family of some judges by their names; it takes precedence over a recorded family
-
-        Raises ConfigError [judge-family] if `families` contains a name that is not a judge.
-        """
-        unknown = sorted(set(families) - set(self.names))
-        if unknown:
-            raise ConfigError(
-                f"No judge has this name: got a family of '{unknown[0]}', but the judges are {', '.join(self.names)}. Set a "
-                "family of one of these.",
-                slug="judge-family",
-            )
-        return [families.get(name, run.family) for name, run in zip(self.names, runs, strict=True)]
+def check_judge_names(families: Mapping[str, str], names: Sequence[str]) -> None:
+    """Check that all keys of `families`, the families of judges, are `names` of judges; raise ConfigError [judge-family]."""
+    unknown = sorted(set(families) - set(names))
+    if unknown:
+        raise ConfigError(
+            f"No judge has this name: got a family of '{unknown[0]}', but the judges are {', '.join(names)}. Set a "
+            "family of one of these.",
+            slug="judge-family",
+        )
 
 
 def _check_same_pool(runs: Sequence[JudgedRun]) -> None:
@@ -440,9 +436,8 @@ def _intersect(ids: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
     return tuple(name for name in ids[0] if name in common)
 
 
-def _make_unique_names(runs: Sequence[JudgedRun]) -> tuple[str, ...]:
-    """Return the names of the judges; judges with equal names get their position appended, from 1."""
-    names = [run.name for run in runs]
+def make_unique_names(names: Sequence[str]) -> tuple[str, ...]:
+    """Return the names; equal names get their position appended, from 1."""
     return tuple(name if names.count(name) == 1 else f"{name} ({number})" for number, name in enumerate(names, 1))
 
 
