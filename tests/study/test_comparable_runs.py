@@ -1,0 +1,48 @@
+"""Test which runs a comparison refuses: unfinished runs, rankings of earlier answers, and runs of other texts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from small_pools import answer_with, make_pool
+from worlds import write_answers
+from youden import make_plan
+from youden.errors import RunFolderError
+from youden.pipeline.fitted_run import check_fit, fit_run
+from youden.types import MISSING_REASONS, Pool, Verdicts
+
+Answer = Callable[[Pool], Verdicts]
+
+
+def preferences(pool: Pool) -> Verdicts:
+    """Return answers by which agents with a smaller number are preferred, with some exceptions."""
+    plan = make_plan(pool, design="dense", question="preference")
+    is_exception = np.random.default_rng(0).random(len(plan)) < 0.2
+    return answer_with(plan, ((plan.first < plan.second) != is_exception).astype(np.float64))
+
+
+def without_last_answers(answers: Verdicts) -> Verdicts:
+    """Return the answers so far of a run whose last 20 trials are pending."""
+    is_pending = np.arange(len(answers)) >= len(answers) - 20
+    return replace(
+        answers,
+        answer=np.where(is_pending, np.nan, answers.answer),
+        hard_answer=np.where(is_pending, np.nan, answers.hard_answer),
+        missing_reason=np.where(is_pending, MISSING_REASONS.index("pending"), 0).astype(np.int8),
+    )
+
+
+def test_a_preference_ranking_of_earlier_answers_is_recognized(tmp_path: Path) -> None:
+    pool = make_pool(4, 8)
+    answers = preferences(pool)
+    folder = write_answers(tmp_path / "run", pool, without_last_answers(answers))
+    fit_run(folder)
+    check_fit(folder)
+    folder.write_verdicts(answers)
+    with pytest.raises(RunFolderError, match=r"\[fit-stale\]"):
+        check_fit(folder)
