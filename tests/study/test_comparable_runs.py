@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -9,11 +10,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from commands import Youden
 from small_pools import answer_with, make_pool
-from worlds import write_answers
-from youden import make_plan
+from worlds import verdicts, write_answers, write_run
+from youden import compare, make_plan
+from youden.data.folder.run_folder import RunFolder
 from youden.errors import RunFolderError
 from youden.pipeline.fitted_run import check_fit, fit_run
+from youden.study.replaying import read_recorded_answers
 from youden.types import MISSING_REASONS, Pool, Verdicts
 
 Answer = Callable[[Pool], Verdicts]
@@ -46,3 +50,32 @@ def test_a_preference_ranking_of_earlier_answers_is_recognized(tmp_path: Path) -
     folder.write_verdicts(answers)
     with pytest.raises(RunFolderError, match=r"\[fit-stale\]"):
         check_fit(folder)
+
+
+@pytest.mark.parametrize("answer", [verdicts, preferences])
+def test_an_unfinished_run_and_an_earlier_ranking_are_refused(answer: Answer, tmp_path: Path) -> None:
+    pool = make_pool(4, 8)
+    answers = answer(pool)
+    first = write_answers(tmp_path / "first", pool, answers)
+    fit_run(first)
+    second = write_answers(tmp_path / "second", pool, without_last_answers(answers))
+    fit_run(second)
+    with pytest.raises(RunFolderError, match=r"\[run-partial\]"):
+        compare(first.path, second.path)
+
+    second.write_verdicts(answers)
+    with pytest.raises(RunFolderError, match=r"\[fit-stale\]"):
+        compare(first.path, second.path)
+    if answer is verdicts:
+        with pytest.raises(RunFolderError, match=r"\[fit-stale\]"):
+            read_recorded_answers(second)
+    fit_run(second)
+    assert compare(first.path, second.path).summary
+
+
+def test_a_mean_over_judges_refuses_an_unfinished_run(tmp_path: Path, youden: Youden) -> None:
+    first = write_run(tmp_path / "first", n_agents=4, n_items=8)
+    shutil.copytree(first.path, tmp_path / "second")
+    second = RunFolder(tmp_path / "second")
+    second.write_verdicts(without_last_answers(second.read_verdicts(second.read_plan())))
+    assert youden("compare", "first", "second", "--target", "items-and-judges").refuses("run-partial")

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError, RunFolderError
 from youden.judging.config.judge_files import load_judge_config
+from youden.pipeline.fitted_run import check_fit
 from youden.pipeline.ranking import differences_from_rates, differences_from_verdicts
 from youden.pipeline.recommendation import read_recommendation
 from youden.protocol.blocks import get_extensions
@@ -83,7 +84,14 @@ class JudgedRun:
 
 
 def read_ranked_agents(folder: RunFolder) -> dict[str, RankingRow]:
-    """Read the rows of the ranking of a fitted run by agent id, best first, without agents that have no ability."""
+    """Read the rows of the ranking of a fitted run by agent id, best first, without agents that have no ability.
+
+    Raises RunFolderError: [run-unjudged], [run-partial] if the run is not judged to its end; [fit-stale] if the ranking belongs
+    to an earlier plan or to earlier answers.
+    """
+    if folder.has("plan.parquet"):
+        folder.check_judged()
+    check_fit(folder)
     return {row.agent: row for row in folder.read_ranking() if row.ability is not None}
 
 
@@ -112,14 +120,15 @@ def read_judged_run(folder: RunFolder) -> JudgedRun:
     Raises
     ------
     RunFolderError
-        [run-unjudged], [run-partial]: if the run is not judged to its end; other slugs if a file of the run is missing
-        or damaged.
+        [run-unjudged], [run-partial]: if the run is not judged to its end; [fit-stale]: if it was judged or planned again since
+        it was fitted; other slugs if a file of the run is missing or damaged.
     """
     pool = folder.read_pool()
     verdicts = None
     if folder.has("plan.parquet"):
         folder.check_information()
         folder.check_judged()
+        check_fit(folder)
         verdicts = folder.read_verdicts(folder.read_plan())
     pool_digests = frozenset[str]() if verdicts is None else _get_pool_digests(verdicts.plan)
 
