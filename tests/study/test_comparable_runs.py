@@ -15,12 +15,20 @@ from small_pools import answer_with, make_pool
 from worlds import verdicts, write_answers, write_run
 from youden import compare, make_plan
 from youden.data.folder.run_folder import RunFolder
-from youden.errors import RunFolderError
+from youden.errors import ConfigError, RunFolderError
 from youden.pipeline.fitted_run import check_fit, fit_run
+from youden.pipeline.multi_judge import measure_judge_spread
+from youden.report.data.comparison import Comparison
+from youden.report.pages.writing import write_comparison
+from youden.study.preference_judges import compare_preference_runs
 from youden.study.replaying import read_recorded_answers
 from youden.types import MISSING_REASONS, Pool, Verdicts
 
 Answer = Callable[[Pool], Verdicts]
+
+
+def other_texts(pool: Pool) -> Pool:
+    return replace(pool, texts=pool.texts + " again")
 
 
 def preferences(pool: Pool) -> Verdicts:
@@ -79,3 +87,30 @@ def test_a_mean_over_judges_refuses_an_unfinished_run(tmp_path: Path, youden: Yo
     second = RunFolder(tmp_path / "second")
     second.write_verdicts(without_last_answers(second.read_verdicts(second.read_plan())))
     assert youden("compare", "first", "second", "--target", "items-and-judges").refuses("run-partial")
+
+
+def test_answers_about_other_texts_are_not_compared(tmp_path: Path) -> None:
+    pool = make_pool(4, 8)
+    pools = {"first": pool, "second": other_texts(pool)}
+    first, second = (write_answers(tmp_path / name, texts, preferences(texts)) for name, texts in pools.items())
+    for folder in (first, second):
+        fit_run(folder)
+    with pytest.raises(ConfigError, match=r"\[judges-pools\]"):
+        compare_preference_runs(first, second)
+    with pytest.raises(ConfigError, match=r"\[judges-pools\]"):
+        measure_judge_spread([verdicts(texts) for texts in pools.values()])
+
+
+def test_a_page_of_two_runs_compares_no_answers_about_other_texts(tmp_path: Path) -> None:
+    pool = make_pool(4, 8)
+    first, second = (
+        write_answers(tmp_path / name, texts, verdicts(texts))
+        for name, texts in {"first": pool, "second": other_texts(pool)}.items()
+    )
+    for folder in (first, second):
+        fit_run(folder)
+    assert Comparison(first, first).answers is not None
+    assert Comparison(first, second).answers is None
+    page = write_comparison(first, second).read_text(encoding="utf-8")
+    assert "with the same texts in the same order" not in page
+    assert "the runs judged different texts" in page

@@ -98,7 +98,7 @@ def study_variance(folder: RunFolder, others: Sequence[RunFolder] = ()) -> Varia
     StatisticsError
         [variance-few]: if the run has too few agents or items.
     ConfigError
-        [variance-other]: if another run has too few trials in common.
+        [judges-pools]: if another run judged another pool of texts; [variance-other]: if it has too few trials in common.
     """
     result, *other_results = [read_all_verdicts(run_folder, "study variance") for run_folder in (folder, *others)]
     judges = measure_judge_spread([result, *other_results]) if others else None

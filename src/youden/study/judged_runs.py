@@ -21,7 +21,7 @@ from youden.judging.config.judge_files import load_judge_config
 from youden.pipeline.fitted_run import check_fit
 from youden.pipeline.ranking import differences_from_rates, differences_from_verdicts
 from youden.pipeline.recommendation import read_recommendation
-from youden.protocol.blocks import get_extensions
+from youden.protocol.blocks import check_same_pool, get_extensions
 from youden.run_keys import Target
 from youden.stats.trials.best_selection import predict_rank_correlation
 from youden.stats.trials.comparisons import Differences
@@ -53,8 +53,6 @@ class JudgedRun:
         Name for display.
     digest : str or None
         Digest of the pool; None if the run has no texts.
-    pool_digests : frozenset of str
-        Digests of the pool before and after each extension of the run.
     rates : Rates
         TPR and FPR of each ordered pair of agents on each item.
     result : Verdicts or None
@@ -80,7 +78,6 @@ class JudgedRun:
     abilities: Mapping[str, float] | None = None
     target: Target = "items-like-these"
     recommendation: Recommendation | None = None
-    pool_digests: frozenset[str] = frozenset()
 
 
 def read_ranked_agents(folder: RunFolder) -> dict[str, RankingRow]:
@@ -130,7 +127,6 @@ def read_judged_run(folder: RunFolder) -> JudgedRun:
         folder.check_judged()
         check_fit(folder)
         verdicts = folder.read_verdicts(folder.read_plan())
-    pool_digests = frozenset[str]() if verdicts is None else _get_pool_digests(verdicts.plan)
 
     # results of a fit, if there is one
     abilities = None
@@ -148,14 +144,7 @@ def read_judged_run(folder: RunFolder) -> JudgedRun:
         abilities=abilities,
         target=folder.fit_settings.target,
         recommendation=recommendation,
-        pool_digests=pool_digests,
     )
-
-
-def _get_pool_digests(plan: Plan) -> frozenset[str]:
-    """Return the digests of a run's pool before and after each of its extensions."""
-    extensions = get_extensions(plan)
-    return frozenset({extensions.pool, *(step.pool for step in extensions.steps)})
 
 
 def _read_judge_family(folder: RunFolder) -> str | None:
@@ -237,7 +226,7 @@ class AlignedRuns:
             [judges-items] if they share too few agents or items; [judges-number] if items cannot be matched by number;
             [judges-trials] if two judges answered no unit in common; [judge-family] if `families` names another judge.
         """
-        _check_same_pool(runs)
+        _check_runs(runs)
 
         # agents and items that all runs have
         keys = [_get_item_keys(run, match) for run in runs]
@@ -325,7 +314,7 @@ def check_judge_names(families: Mapping[str, str], names: Sequence[str]) -> None
         )
 
 
-def _check_same_pool(runs: Sequence[JudgedRun]) -> None:
+def _check_runs(runs: Sequence[JudgedRun]) -> None:
     """Check that there are two or more runs, and that they judged the same pool of texts.
 
     Versions of one pool, before and after extensions of a run, count as the same pool. An imported run without a digest of its
@@ -338,14 +327,7 @@ def _check_same_pool(runs: Sequence[JudgedRun]) -> None:
             f"A comparison needs two runs or more: got {len(runs)}. Add a run of another judge.", slug="judges-few"
         )
 
-    # an extended run knows the digests of all versions of its pool
-    digests = {run.digest for run in runs if run.digest is not None}
-    are_versions_of_one_pool = any(digests <= run.pool_digests for run in runs)
-    if len(digests) > 1 and not are_versions_of_one_pool:
-        raise ConfigError(
-            f"The runs judged different pools of texts: got {', '.join(run.name for run in runs)}. Pass runs of one pool.",
-            slug="judges-pools",
-        )
+    check_same_pool([run.result.plan for run in runs if run.digest is not None and run.result is not None])
 
 
 def _score_shared_cells(
