@@ -114,3 +114,12 @@ def test_a_page_of_two_runs_compares_no_answers_about_other_texts(tmp_path: Path
     page = write_comparison(first, second).read_text(encoding="utf-8")
     assert "with the same texts in the same order" not in page
     assert "the runs judged different texts" in page
+
+
+def test_a_run_in_the_current_folder_has_the_name_of_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = write_run(tmp_path / "first", n_agents=4, n_items=8)
+    shutil.copytree(first.path, tmp_path / "second")
+    monkeypatch.chdir(first.path)
+    assert compare(".", "../second", families={"first": "gpt"}).runs == ("first", "second")

@@ -102,7 +102,7 @@ def study_variance(folder: RunFolder, others: Sequence[RunFolder] = ()) -> Varia
     """
     result, *other_results = [read_all_verdicts(run_folder, "study variance") for run_folder in (folder, *others)]
     judges = measure_judge_spread([result, *other_results]) if others else None
-    return decompose_variance(result, folder.path.name, judges)
+    return decompose_variance(result, folder.path.resolve().name, judges)
 
 
 def read_all_verdicts(folder: RunFolder, command: str) -> Verdicts:

@@ -135,7 +135,7 @@ def read_judged_run(folder: RunFolder) -> JudgedRun:
     recommendation = read_recommendation(folder) if folder.has("fit.json") else None
 
     return JudgedRun(
-        name=folder.path.name,
+        name=folder.path.resolve().name,
         digest=pool.digest,
         rates=folder.read_rates(),
         result=verdicts,
