@@ -33,7 +33,7 @@ from youden.text.sentences import (
     format_count,
     format_items_compared,
 )
-from youden.text.tables import Table, format_decimal, to_markdown
+from youden.text.tables import Table, to_markdown
 from youden.types import Finding
 from youden.types.pool import Json, plain_fields
 from youden.workflows.stress import NOTES, Stress, attacks_table, conclusion
@@ -297,9 +297,11 @@ def _format_numbers_of_calls(data: ReportData) -> list[str]:
     if calls is None:
         return []
 
-    percent = format_decimal(data.summary.percent_of_dense, 1)
-    free_trials = f" without {format_count(calls.n_free, 'free independent call')}" if calls.n_free else ""
-    lines = [f"{calls.n_done:,} calls ({percent}% of dense{free_trials}), {calls.n_missing:,} without an answer. "]
+    percent = ""  # self-trials have no dense plan
+    if data.summary.percent_of_dense is not None:
+        free_trials = f" without {format_count(calls.n_free, 'free independent call')}" if calls.n_free else ""
+        percent = f" ({data.summary.percent_of_dense:.1f}% of dense{free_trials})"
+    lines = [f"{calls.n_done:,} calls{percent}, {calls.n_missing:,} without an answer. "]
 
     if calls.n_shared:
         n_shared = format_count(calls.n_shared, "trial", "was", "were")
