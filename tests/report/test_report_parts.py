@@ -368,6 +368,15 @@ def test_self_trials_are_no_percentage_of_a_dense_plan(tmp_path: Path) -> None:
     assert f"{calls.n_done:,} calls, 0 without an answer." in render_markdown(with_values(data, summary=summary))
 
 
+def test_a_missing_value_of_the_ranking_is_sorted_last(tmp_path: Path) -> None:
+    data = ReportData(judged(tmp_path / "run"))
+    first, *remaining = data.summary.ranking
+    summary = with_values(data.summary, ranking=(replace(first, length_place=None), *remaining))
+    page = render_page(with_values(data, summary=summary))
+    assert 'data-value="–">–</td>' in page
+    assert 'data-value="None"' not in page
+
+
 def test_a_pool_of_three_agents_gets_its_matrices_and_no_claim(tmp_path: Path) -> None:
     data = ReportData(judged(tmp_path / "run", pool=make_pool(3, 8)))
     assert "pairs" in {figure.slug for figure in draw_figures(data)}
