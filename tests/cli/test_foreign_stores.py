@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from commands import Youden, everything_in, wire_judge, write_small_run
+from commands import Youden, everything_in, wire_judge, write_config, write_small_run
 from wire_server import WireServer
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError
@@ -143,6 +143,21 @@ def test_commands_do_not_send_the_password_to_a_server_that_only_a_config_names(
     assert listener.connections == []
     assert "[store-unreachable]" in youden("run", "r.yaml", "--store", listener.store).err
     assert listener.connections
+
+
+def test_a_server_that_an_option_names_may_get_the_password(
+    received: Path, listener: Listener, server: WireServer, youden: Youden, tmp_path: Path
+) -> None:
+    write_config(tmp_path / "second.yaml", **wire_judge(server.url, model="second"))
+    second_judge = ("--judge", "second.yaml", "--store", listener.store)
+    commands = [
+        ("calibrate", "r.yaml", "--store", listener.store),
+        ("rejudge", "runs/r", "--calls", "60", *second_judge),
+        ("stress", "runs/r", "--attack", "clones", *second_judge),
+    ]
+    for words in commands:
+        ended = youden(*words)
+        assert "[store-unreachable]" in ended.err, ended
 
 
 @pytest.mark.slow

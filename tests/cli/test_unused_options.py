@@ -38,6 +38,10 @@ COMMANDS = [
     (("fit", "runs/b", "--families", "families.csv"), "got --families."),
     (("fit", "runs/b", "--rates"), "got --rates."),
     (("gate", "runs/b", "--agent", "a", "--baseline", "b", "--dry-run", "--junit", "new.xml"), "got --junit"),
+    (
+        ("gate", "runs/b", "--agent", "a", "--baseline", "b", "--dry-run", "--label", "x", "--scale", "1,5"),
+        "got --label, --scale",
+    ),
 ]
 
 

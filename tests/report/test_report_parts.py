@@ -28,7 +28,7 @@ from youden.report.data.trial_reading import TrialReading
 from youden.report.data.trial_rows import TrialRows
 from youden.report.data.warnings import first_sentence, group_warnings
 from youden.report.pages.embed import format_code
-from youden.report.pages.writing import render_page
+from youden.report.pages.writing import render_markdown, render_page
 from youden.stats.partners import PairMeans
 from youden.types import INDEPENDENT, PAIRED, Agent, Finding, Plan, Pool, Trials
 from youden.types.pool import Floats
@@ -358,6 +358,23 @@ def test_a_report_without_warnings_states_it_and_folds_the_rest(tmp_path: Path) 
     )
     assert "The other checks found no problem, but see the warnings at the top." in render_page(warned)
     assert '<details class="quiet">' in page
+
+
+def test_self_trials_are_no_percentage_of_a_dense_plan(tmp_path: Path) -> None:
+    data = ReportData(judged(tmp_path / "run"))
+    calls = replace(not_none(data.summary.calls), n_dense_calls=0)
+    summary = with_values(data.summary, calls=calls)
+    assert "% of dense" in render_markdown(data)
+    assert f"{calls.n_done:,} calls, 0 without an answer." in render_markdown(with_values(data, summary=summary))
+
+
+def test_a_missing_value_of_the_ranking_is_sorted_last(tmp_path: Path) -> None:
+    data = ReportData(judged(tmp_path / "run"))
+    first, *remaining = data.summary.ranking
+    summary = with_values(data.summary, ranking=(replace(first, length_place=None), *remaining))
+    page = render_page(with_values(data, summary=summary))
+    assert 'data-value="–">–</td>' in page
+    assert 'data-value="None"' not in page
 
 
 def test_a_pool_of_three_agents_gets_its_matrices_and_no_claim(tmp_path: Path) -> None:

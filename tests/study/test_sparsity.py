@@ -253,6 +253,13 @@ def test_every_statistic_of_a_domain_has_its_row_and_missing_ones_are_named() ->
 
 
 @pytest.mark.slow
+def test_runs_in_folders_of_the_same_name_have_separate_results(tmp_path: Path) -> None:
+    runs = [str(write_run(tmp_path / parent / "run", n_agents=6, n_items=16).path) for parent in ("one", "two")]
+    done = CliRunner().invoke(youden, ["study", "sparsity", *runs, "--n-seeds", "1", "--json"], catch_exceptions=False)
+    assert list(json.loads(done.stdout)["sparsity"]) == ["run (1)", "run (2)"]
+
+
+@pytest.mark.slow
 def test_study_paper_runs_on_opus(peer_prediction: Path, tmp_path: Path) -> None:
     import_peer_prediction(peer_prediction / "eval_results" / "opus_translation_results", tmp_path / "opus")
     arguments = ["study", "paper", str(tmp_path / "opus"), "--n-seeds", "2", "--n-resamples", "30"]

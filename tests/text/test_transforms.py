@@ -145,6 +145,9 @@ def test_steps_are_applied_in_sequence() -> None:
         ("omit", {"share": 2.0}, "transform-option"),
         ("case", {"to": "camel"}, "transform-option"),
         ("truncate", {"words": "three"}, "transform-option"),
+        ("truncate", {"words": 2.5}, "transform-option"),
+        ("filler", {"every": 1.5}, "transform-option"),
+        ("template", {"form": 5}, "transform-option"),
     ],
 )
 def test_an_invalid_step_is_refused(name: str, options: dict[str, Any], slug: str) -> None:

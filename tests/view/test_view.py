@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from commands import Youden, write_config
+from commands import Youden, wire_judge, write_config
 from report_runs import judged
 from small_pools import make_pool
 from youden.data.folder.run_config import load_run_config
@@ -229,6 +229,30 @@ def test_two_runs_are_shown_side_by_side_with_the_answers_of_both_judges(client:
     lines = client.get("/run/one/trials", params={"against": "two", "kind": "judges differ"}).json()["lines"]
     assert lines
     assert all(line["hard_answer"] != (line["against"] == 1) for line in lines)
+
+
+@pytest.mark.slow
+def test_runs_that_ask_for_preferences_are_shown_side_by_side(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        judged(
+            tmp_path / "runs" / name,
+            question="preference",
+            judge=wire_judge("http://127.0.0.1:9/v1"),
+            answers=lambda plan: (plan.first < plan.second).astype(np.float64),
+        )
+    judged(tmp_path / "runs" / "information")
+    app = make_app(Runs(tmp_path / "runs"), token=TOKEN, port=8000)
+
+    async def pages() -> list[httpx.Response]:
+        transport = httpx.ASGITransport(app=app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8000") as client:
+            client.cookies.update((await client.get("/", params={"token": TOKEN})).cookies)
+            return [await client.get("/compare", params={"one": "one", "two": name}) for name in ("two", "information")]
+
+    two_judges, two_questions = asyncio.run(pages())
+    assert "Two runs by preference" in two_judges.text
+    assert "Two instruments" in two_questions.text
+    assert '<a href="/">All runs</a>' in two_questions.text
 
 
 @pytest.mark.parametrize(

@@ -157,7 +157,7 @@ def test_the_next_command_after_label_has_the_options_of_the_labels(
     rows = [{"agent": f"a{k}", "item": "i1", "grade": 1 + k % 5, "length": k} for k in range(K)]
     labels = _write_sheet(pd.DataFrame(rows), tmp_path / "grades.csv")
     table = tmp_path / "next.csv"
-    options = ["--labels", str(labels), "--label", "grade", "--scale", "1,5"]
+    options = ["--labels", str(labels), "--label", "grade", "--scale", "1,1000001"]
     result = youden("label", str(run.path), "--next", "5", "--out", str(table), *options)
     command = re.search(r"run: youden (quality .*)", result.err)
     assert command is not None
@@ -165,7 +165,7 @@ def test_the_next_command_after_label_has_the_options_of_the_labels(
     pd.read_csv(table).assign(label=5).to_csv(table, index=False)
     assert youden(*shlex.split(command[1])).code == 0
     facts = run.read_quality()
-    assert (facts.label, facts.scale, facts.n_labels) == ("grade and label", (1, 5), K + 5)
+    assert (facts.label, facts.scale, facts.n_labels) == ("grade and label", (1, 1000001), K + 5)
     unknown = youden("quality", str(run.path), "--labels", str(table), "--label", "grade")
     assert unknown.refuses("quality-column")
 

@@ -146,6 +146,16 @@ def test_the_cost_is_stated_first_and_a_cap_exits_with_1_and_resumes(
     assert biased_server.n_requests == before + 200
 
 
+def test_a_family_of_an_unknown_judge_is_refused_before_any_request(
+    youden: Youden, first_judge_folder: Path, biased_server: WireServer
+) -> None:
+    before = biased_server.n_requests
+    words = ("rejudge", "runs/mine", "--judge", "second.yaml", "--calls", "200")
+    assert youden(*words, "--family", "mine=own").refuses("judge-family")
+    assert biased_server.n_requests == before
+    assert "JUDGE is the name of the judge" in " ".join(youden("rejudge", "--help").out.split())
+
+
 @pytest.mark.slow
 def test_a_sample_gets_more_calls_in_its_folder(
     youden: Youden, first_judge_folder: Path, biased_server: WireServer

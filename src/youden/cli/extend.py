@@ -366,7 +366,7 @@ def _print_agent_changes(extension: ExtensionFacts) -> None:
     seed="Seed for the trials. [default: 0]",
 )
 @run_options.judging_options
-@options.family
+@options.family_option("the name of the judge, not of a folder")
 @options.dry_run
 @options.json
 def rejudge_command(
@@ -397,7 +397,7 @@ def rejudge_command(
     from youden.types.pool import plain_fields
     from youden.workflows.rejudge import compare_rejudged, plan_rejudge
 
-    planned = plan_rejudge(RunFolder(run), judge=judge, changes=overrides, usual_store=usual_store())
+    planned = plan_rejudge(RunFolder(run), judge=judge, changes=overrides, usual_store=usual_store(), families=families)
     second_run = planned.again
     output.print_run_plan(second_run)
     plan: dict[str, Json] = {"run": str(second_run.folder.path), "first_run": str(run)}

@@ -126,6 +126,8 @@ def gate_command(
         )
     if (by == "quality") != bool(files):
         raise click.UsageError("--by quality and --labels FILE require each other. Set both, or remove both.")
+    if by == "ability":
+        check_unused("A comparison by ability", label=label, scale=scale)
     if dry_run:
         check_unused("--dry-run, which makes no test,", markdown=markdown, junit=junit)
     judged_run = Run(run)

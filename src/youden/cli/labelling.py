@@ -67,7 +67,7 @@ def label_command(
     if label is not None:
         next_command += ["--label", label]
     if scale is not None:
-        next_command += ["--scale", f"{scale[0]:g},{scale[1]:g}"]
+        next_command += ["--scale", f"{scale[0]:.15g},{scale[1]:.15g}"]
     if as_json:
         output.print_json(
             {

@@ -321,15 +321,19 @@ labels = click.option(
     help="Compare the ranking with labels: CSV, JSONL or Parquet with a column `agent` and numeric columns, and optionally "
     "`item` (for labels of single responses) and `alias` (another name of the agent). The fit does not use them.",
 )
-family = click.option(
-    "--family",
-    "families",
-    multiple=True,
-    metavar="JUDGE=NAME",
-    callback=parse_pairs("second=gpt", split_at_last=True),
-    help="Family of a judge, named as in meta.family of the agents. JUDGE is the name of the folder of its run. "
-    "Overrides `family:` in the judge's config. Repeatable.",
-)
+
+
+def family_option(judge: str) -> Callable[[Callable[..., R]], Callable[..., R]]:
+    """Add --family; `judge` states how the option names a judge, after "JUDGE is"."""
+    return click.option(
+        "--family",
+        "families",
+        multiple=True,
+        metavar="JUDGE=NAME",
+        callback=parse_pairs("second=gpt", split_at_last=True),
+        help=f"Family of a judge, named as in meta.family of the agents. JUDGE is {judge}. "
+        "Overrides `family:` in the judge's config. Repeatable.",
+    )
 
 
 def seed_option(purpose: str) -> Callable[[Callable[..., R]], Callable[..., R]]:

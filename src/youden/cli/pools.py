@@ -152,11 +152,9 @@ def _choose_store(overrides: run_options.Overrides, out: Path, *, makes_calls: b
     out : folder of the pool
     makes_calls : whether a model is queried
     """
-    from youden.judging.store.permission import allow_store
     from youden.pools.generation.generation import is_generated, read_store_location
 
     if "store" in overrides:
-        allow_store(str(overrides["store"]))
         return str(overrides["store"])
     if is_generated(out):
         return read_store_location(out)

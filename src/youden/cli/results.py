@@ -97,7 +97,7 @@ MAX_INSIGNIFICANT_SHIFTS = 5
     "judges that answered the same trials, with intervals that include the variance between judges. [default: that of the "
     "runs, else items-like-these]",
 )
-@options.family
+@options.family_option("the name of the folder of its run")
 @options.json
 def compare_command(
     *,
@@ -178,10 +178,10 @@ def _print_mean_over_judges(runs: tuple[Path, ...], *, as_json: bool) -> None:
     from youden.data.folder.run_folder import RunFolder
     from youden.pipeline.multi_judge import describe_judge_spread, measure_judge_spread
     from youden.pipeline.recommendation import recommend_across_judges
+    from youden.pipeline.variance_components import read_all_verdicts
     from youden.types.pool import or_none
 
-    folders = [RunFolder(run) for run in runs]
-    verdicts_by_judge = [folder.read_verdicts(folder.read_plan()) for folder in folders]
+    verdicts_by_judge = [read_all_verdicts(RunFolder(run), "compare") for run in runs]
     judge_spread = measure_judge_spread(verdicts_by_judge)
     summary = describe_judge_spread(judge_spread)
     recommendation = recommend_across_judges(verdicts_by_judge, judge_spread)

@@ -181,6 +181,10 @@ def config_options(*keys: str, **helps: str) -> Callable[[Callable[..., R]], Cal
             """Collect the options that are set in a dict, and call the command with the argument `overrides`, this dict."""
             values = {key: arguments.pop(key) for key in all_keys}
             overrides = {key: value for key, value in values.items() if value is not None}
+            if "store" in overrides:  # the user has named this store, so its host may get the user's password
+                from youden.judging.store.permission import allow_store
+
+                allow_store(str(overrides["store"]))
             return command(overrides=overrides, **arguments)
 
         return options.add_parameters(call_with_overrides, option_decorators)
@@ -219,10 +223,6 @@ def load_config(path: Path, overrides: Overrides) -> RunConfig:
     from youden.data.folder.run_config import load_run_config, with_default_store
 
     changes = _make_config_changes(overrides)
-    if "store" in overrides:
-        from youden.judging.store.permission import allow_store
-
-        allow_store(str(overrides["store"]))
     config = with_default_store(load_run_config(path, changes), usual_store())
 
     from youden.judging.config.judge_files import load_judge_of_run

@@ -75,14 +75,14 @@ def links_command(
     warnings = folder.read_facts().warnings if folder.has("fit.json") else ()
     result: dict[str, Json] = {
         **plain_fields(study),
-        "run": folder.path.name,
+        "run": folder.path.resolve().name,
         "signature": signature,
         "warnings": [plain_fields(warning) for warning in warnings],
     }
     output.print_result(
         as_json,
         result,
-        tables=_make_curl_tables(study, folder.path.name),
+        tables=_make_curl_tables(study, folder.path.resolve().name),
         lines=study.summary,
         notes=[f"signature: {signature}"],
         warnings=warnings,

@@ -122,7 +122,7 @@ def _print_study(
     """
     lines = tuple(text)
     signature = folder.read_signature().text
-    run = folder.path.name
+    run = folder.path.resolve().name
     if html is not None:
         from youden.report.charts.studies import draw_baseline_figures, draw_budget_figures
         from youden.report.pages.writing import StudyPart, write_study
@@ -175,7 +175,7 @@ def baselines_command(
         "baselines",
         folder,
         baselines_to_json(study),
-        table=_make_baselines_table(study, folder.path.name),
+        table=_make_baselines_table(study, folder.path.resolve().name),
         text=describe_baselines(study),
         figure_arguments=(study,),
         html=html,
@@ -289,7 +289,7 @@ def budget_command(
         "budget",
         folder,
         budget_to_json(study, parsed_goal),
-        table=_make_budget_table(study, folder.path.name),
+        table=_make_budget_table(study, folder.path.resolve().name),
         text=describe_budget(study, parsed_goal),
         figure_arguments=(study, parsed_goal),
         html=html,
@@ -361,14 +361,15 @@ def sparsity_command(
     """
     from youden.data.folder.run_folder import RunFolder
     from youden.stats.curl.link_table import compare_links
+    from youden.study.judged_runs import make_unique_names
     from youden.study.link_curl import describe_additivity
     from youden.study.replaying import read_dense_answers
     from youden.study.sparsity import describe_sparsity, sparsity_to_json, study_sparsity
 
     results: dict[str, Json] = {}
     page_parts: list[StudyPart] = []
-    for run in runs:
-        folder = RunFolder(run)
+    names = make_unique_names([run.resolve().name for run in runs])
+    for name, folder in zip(names, map(RunFolder, runs), strict=True):
         answers = read_dense_answers(folder)
         groups = find_groups(answers)
         with progress_bar() as bar:
@@ -378,11 +379,11 @@ def sparsity_command(
         sentences = (*describe_sparsity(study), *describe_additivity(links))
         signature = folder.read_signature().text
 
-        results[run.name] = {**sparsity_to_json(study), "summary": list(sentences), "signature": signature}
+        results[name] = {**sparsity_to_json(study), "summary": list(sentences), "signature": signature}
         if html is not None:
-            page_parts.append(_make_sparsity_part(study, run.name, sentences, signature))
+            page_parts.append(_make_sparsity_part(study, name, sentences, signature))
         if not as_json:
-            table = _make_sparsity_table(study, run.name)
+            table = _make_sparsity_table(study, name)
             output.print_text(tables=[table], lines=sentences, notes=[f"signature: {signature}"])
 
     if html is not None:

@@ -18,6 +18,7 @@ from scipy.special import chdtri
 from youden.engines.trial_blocks import ItemChunk, Rows, RowSubset, TrialsByItem, get_votes_by_judge
 from youden.errors import ConfigError, StatisticsError
 from youden.pipeline.abilities import Abilities
+from youden.protocol.blocks import check_same_pool
 from youden.protocol.independent import match_trials
 from youden.run_keys import Target
 from youden.stats.base.clusters import CentredCovariance
@@ -308,7 +309,8 @@ def measure_judge_spread(results: Sequence[Verdicts]) -> JudgeSpread:
     Raises
     ------
     ConfigError
-        [variance-other]: if the judges have too few trials in common.
+        [judges-pools]: if the runs judged different pools of texts; [variance-other]: if the judges have too few trials in
+        common.
     StatisticsError
         [judges-few]: if there is a single judge.
     """
@@ -316,7 +318,11 @@ def measure_judge_spread(results: Sequence[Verdicts]) -> JudgeSpread:
 
 
 def match_votes(results: Sequence[Verdicts]) -> Floats:
-    """Match the answers of several runs to the trials of the first: float array (n_judges, n_trials), NaN if missing."""
+    """Match the answers of several runs to the trials of the first: float array (n_judges, n_trials), NaN if missing.
+
+    Raises ConfigError [judges-pools] if the runs judged different pools of texts.
+    """
+    check_same_pool([result.plan for result in results])
     plan = results[0].plan
     answers = [results[0].answer]
     for result in results[1:]:

@@ -132,6 +132,8 @@ def fit_preference_run(
     run_description = describe_judged_run(
         plan, metadata.judge, metadata.models, digest=metadata.plan_digest, n_trials=len(verdicts)
     )
+    if metadata.n_pending:
+        run_description["done"] = len(verdicts) - metadata.n_pending
     answers_digest = sha256(preferences.answer.tobytes()).hexdigest()
     run_description["answers"] = answers_digest[:12]
 

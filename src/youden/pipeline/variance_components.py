@@ -98,17 +98,21 @@ def study_variance(folder: RunFolder, others: Sequence[RunFolder] = ()) -> Varia
     StatisticsError
         [variance-few]: if the run has too few agents or items.
     ConfigError
-        [variance-other]: if another run has too few trials in common.
+        [judges-pools]: if another run judged another pool of texts; [variance-other]: if it has too few trials in common.
     """
-    result, *other_results = [_read_all_verdicts(run_folder) for run_folder in (folder, *others)]
+    result, *other_results = [read_all_verdicts(run_folder, "study variance") for run_folder in (folder, *others)]
     judges = measure_judge_spread([result, *other_results]) if others else None
-    return decompose_variance(result, folder.path.name, judges)
+    return decompose_variance(result, folder.path.resolve().name, judges)
 
 
-def _read_all_verdicts(folder: RunFolder) -> Verdicts:
-    """Read the verdicts of a run that is judged to its end, and that compares agents."""
+def read_all_verdicts(folder: RunFolder, command: str) -> Verdicts:
+    """Read the verdicts of a run for a command, such as "study variance", that compares agents and needs all answers.
+
+    Raises PlanError [self-trials-only] if the run compares no agents; RunFolderError [run-preference] if it asks for preferences,
+    and [run-unjudged] or [run-partial] if it is not judged to its end.
+    """
     plan = folder.read_plan()
-    check_compares_agents(plan, "study variance")
+    check_compares_agents(plan, command)
     folder.check_information()
     folder.check_judged()
     return folder.read_verdicts(plan)

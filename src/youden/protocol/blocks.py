@@ -6,13 +6,14 @@ which of these states it belongs to.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from youden.errors import ConfigError
 from youden.protocol.independent import with_added_trials
 from youden.types import PAIRED, Plan, Rounds, Trials, Verdicts
 from youden.types.judging import PER_TRIAL
@@ -35,6 +36,26 @@ def get_extensions(plan: Plan) -> Extensions:
         Without steps if the plan was never extended.
     """
     return plan.extensions or Extensions(plan.n_agents, plan.n_items, plan.pool_digest, ())
+
+
+def are_of_one_pool(plans: Sequence[Plan]) -> bool:
+    """Return whether all plans are of one pool of texts. Versions of a pool, before and after extensions, count as one."""
+    digests = {plan.pool_digest for plan in plans}
+    for extensions in map(get_extensions, plans):
+        versions = {extensions.pool, *(step.pool for step in extensions.steps)}
+        if digests <= versions:
+            return True
+    return len(digests) < 2
+
+
+def check_same_pool(plans: Sequence[Plan]) -> None:
+    """Raise ConfigError [judges-pools] if runs are compared whose plans are of different pools of texts."""
+    if not are_of_one_pool(plans):
+        digests = ", ".join(sorted({plan.pool_digest[:12] for plan in plans}))
+        raise ConfigError(
+            f"The runs judged different pools of texts: got pools with the digests {digests}. Pass runs of one pool.",
+            slug="judges-pools",
+        )
 
 
 def has_blocks_in_first_plan(plan: Plan) -> bool:

@@ -123,11 +123,11 @@ def run(
     plain_keys = {key: _to_plain(value) for key, value in all_keys.items()}
     config = run_config_from_keys(plain_keys, origin="youden.run")  # validate the keys before the pool is written
     config = config.model_copy(update={"pool": _ensure_pool_on_disk(pool, folder)})
-    if config.store is not None:
-        allow_store(config.store)
 
     labels_path = None if labels is None else Path(labels)
-    with _sending_requests(retry_failed=retry_failed, log=log, progress=progress) as judging_options:
+    with _sending_requests(
+        store=config.store, retry_failed=retry_failed, log=log, progress=progress
+    ) as judging_options:
         planned = plan_run(with_default_store(config, usual_store()))
         return judge_and_rank(planned, judging_options, labels=labels_path)
 
@@ -457,7 +457,7 @@ class Run(RunView):
         changes = {key: _to_plain(value) for key, value in overrides.items() if value is not None}
         if out is not None:
             changes["out"] = fspath(out)
-        with _sending_requests(retry_failed=retry_failed, log=log, progress=progress) as judging_options:
+        with _sending_requests(store=store, retry_failed=retry_failed, log=log, progress=progress) as judging_options:
             planned = plan_rejudge(self.folder, judge=fspath(judge), changes=changes, usual_store=usual_store())
             judge_run(planned.again, judging_options)
         second_folder = planned.again.folder
@@ -524,7 +524,7 @@ class Run(RunView):
         from youden.workflows.stress import stress
 
         check_argument("judge", judge, str | PathLike | None, _JUDGE_REMEDY)
-        with _sending_requests(progress=progress) as judging_options:
+        with _sending_requests(store=store, progress=progress) as judging_options:
             planned = plan_stress(
                 self.path,
                 attacks=[attacks] if isinstance(attacks, str) else list(attacks),
@@ -543,16 +543,23 @@ class Run(RunView):
 
 @contextmanager
 def _sending_requests(
-    *, retry_failed: bool = False, log: PathOrText | None = None, progress: bool
+    *,
+    store: PathOrText | None = None,
+    retry_failed: bool = False,
+    log: PathOrText | None = None,
+    progress: bool,
 ) -> Iterator[JudgingOptions]:
     """Yield options for requests to judges, and show a progress bar within the `with` block if `progress` is True.
 
-    Within the block, a run may use an answer store on a server. The config of the run names the server, but the user may not have
-    confirmed the address, so no password is sent to it.
+    Within the block, a run may use an answer store on a server. If only the config of the run names the server, the user may not
+    have confirmed the address, so no password is sent to it.
 
+    store : answer store that the caller named, which may get the password; None if the caller named none
     retry_failed : whether to repeat the requests whose stored outcome is a failure
     log : file that gets one line per call; None for no log
     """
+    if store is not None:
+        allow_store(fspath(store))
     log_path = None if log is None else Path(log)
     bar_context = progress_bar(plain=False) if progress else nullcontext()
     with network_stores_allowed(password=False), bar_context as bar:

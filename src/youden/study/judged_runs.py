@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError, RunFolderError
 from youden.judging.config.judge_files import load_judge_config
+from youden.pipeline.fitted_run import check_fit
 from youden.pipeline.ranking import differences_from_rates, differences_from_verdicts
 from youden.pipeline.recommendation import read_recommendation
-from youden.protocol.blocks import get_extensions
+from youden.protocol.blocks import check_same_pool, get_extensions
 from youden.run_keys import Target
 from youden.stats.trials.best_selection import predict_rank_correlation
 from youden.stats.trials.comparisons import Differences
@@ -52,8 +53,6 @@ class JudgedRun:
         Name for display.
     digest : str or None
         Digest of the pool; None if the run has no texts.
-    pool_digests : frozenset of str
-        Digests of the pool before and after each extension of the run.
     rates : Rates
         TPR and FPR of each ordered pair of agents on each item.
     result : Verdicts or None
@@ -79,11 +78,17 @@ class JudgedRun:
     abilities: Mapping[str, float] | None = None
     target: Target = "items-like-these"
     recommendation: Recommendation | None = None
-    pool_digests: frozenset[str] = frozenset()
 
 
 def read_ranked_agents(folder: RunFolder) -> dict[str, RankingRow]:
-    """Read the rows of the ranking of a fitted run by agent id, best first, without agents that have no ability."""
+    """Read the rows of the ranking of a fitted run by agent id, best first, without agents that have no ability.
+
+    Raises RunFolderError: [run-unjudged], [run-partial] if the run is not judged to its end; [fit-stale] if the ranking belongs
+    to an earlier plan or to earlier answers.
+    """
+    if folder.has("plan.parquet"):
+        folder.check_judged()
+    check_fit(folder)
     return {row.agent: row for row in folder.read_ranking() if row.ability is not None}
 
 
@@ -112,16 +117,16 @@ def read_judged_run(folder: RunFolder) -> JudgedRun:
     Raises
     ------
     RunFolderError
-        [run-unjudged], [run-partial]: if the run is not judged to its end; other slugs if a file of the run is missing
-        or damaged.
+        [run-unjudged], [run-partial]: if the run is not judged to its end; [fit-stale]: if it was judged or planned again since
+        it was fitted; other slugs if a file of the run is missing or damaged.
     """
     pool = folder.read_pool()
     verdicts = None
     if folder.has("plan.parquet"):
         folder.check_information()
         folder.check_judged()
+        check_fit(folder)
         verdicts = folder.read_verdicts(folder.read_plan())
-    pool_digests = frozenset[str]() if verdicts is None else _get_pool_digests(verdicts.plan)
 
     # results of a fit, if there is one
     abilities = None
@@ -130,7 +135,7 @@ def read_judged_run(folder: RunFolder) -> JudgedRun:
     recommendation = read_recommendation(folder) if folder.has("fit.json") else None
 
     return JudgedRun(
-        name=folder.path.name,
+        name=folder.path.resolve().name,
         digest=pool.digest,
         rates=folder.read_rates(),
         result=verdicts,
@@ -139,14 +144,7 @@ def read_judged_run(folder: RunFolder) -> JudgedRun:
         abilities=abilities,
         target=folder.fit_settings.target,
         recommendation=recommendation,
-        pool_digests=pool_digests,
     )
-
-
-def _get_pool_digests(plan: Plan) -> frozenset[str]:
-    """Return the digests of a run's pool before and after each of its extensions."""
-    extensions = get_extensions(plan)
-    return frozenset({extensions.pool, *(step.pool for step in extensions.steps)})
 
 
 def _read_judge_family(folder: RunFolder) -> str | None:
@@ -228,7 +226,7 @@ class AlignedRuns:
             [judges-items] if they share too few agents or items; [judges-number] if items cannot be matched by number;
             [judges-trials] if two judges answered no unit in common; [judge-family] if `families` names another judge.
         """
-        _check_same_pool(runs)
+        _check_runs(runs)
 
         # agents and items that all runs have
         keys = [_get_item_keys(run, match) for run in runs]
@@ -236,10 +234,12 @@ class AlignedRuns:
         items = _intersect(keys)
         _check_shared(agents, items)
         id_by_key = dict(zip(keys[0], runs[0].rates.item_ids, strict=True))
-        self.names = _make_unique_names(runs)
+        self.names = make_unique_names([run.name for run in runs])
         self.agent_ids = agents
         self.item_ids = tuple(id_by_key[key] for key in items)
-        self.judge_families = self._resolve_judge_families(runs, families or {})
+        families = families or {}
+        check_judge_names(families, self.names)
+        self.judge_families = [families.get(name, run.family) for name, run in zip(self.names, runs, strict=True)]
 
         indices = [_index_shared(run, run_keys, agents, items) for run, run_keys in zip(runs, keys, strict=True)]
         self.scores, self.weight = _score_shared_cells(runs, indices, kind)
@@ -302,25 +302,19 @@ class AlignedRuns:
         self.max_rho = np.sqrt(rho_matrix * rho_matrix.T)
         self.recommendations = tuple(run.recommendation for run in runs)
 
-    def _resolve_judge_families(self, runs: Sequence[JudgedRun], families: Mapping[str, str]) -> list[str | None]:
-        """Return the model family of each judge, None if it is unknown.
 
-        runs : runs of the judges, in which the family may be recorded
-        families : family of some judges by their names; it takes precedence over a recorded family
-
-        Raises ConfigError [judge-family] if `families` contains a name that is not a judge.
-        """
-        unknown = sorted(set(families) - set(self.names))
-        if unknown:
-            raise ConfigError(
-                f"No judge has this name: got a family of '{unknown[0]}', but the judges are {', '.join(self.names)}. Set a "
-                "family of one of these.",
-                slug="judge-family",
-            )
-        return [families.get(name, run.family) for name, run in zip(self.names, runs, strict=True)]
+def check_judge_names(families: Mapping[str, str], names: Sequence[str]) -> None:
+    """Check that all keys of `families`, the families of judges, are `names` of judges; raise ConfigError [judge-family]."""
+    unknown = sorted(set(families) - set(names))
+    if unknown:
+        raise ConfigError(
+            f"No judge has this name: got a family of '{unknown[0]}', but the judges are {', '.join(names)}. Set a "
+            "family of one of these.",
+            slug="judge-family",
+        )
 
 
-def _check_same_pool(runs: Sequence[JudgedRun]) -> None:
+def _check_runs(runs: Sequence[JudgedRun]) -> None:
     """Check that there are two or more runs, and that they judged the same pool of texts.
 
     Versions of one pool, before and after extensions of a run, count as the same pool. An imported run without a digest of its
@@ -333,14 +327,7 @@ def _check_same_pool(runs: Sequence[JudgedRun]) -> None:
             f"A comparison needs two runs or more: got {len(runs)}. Add a run of another judge.", slug="judges-few"
         )
 
-    # an extended run knows the digests of all versions of its pool
-    digests = {run.digest for run in runs if run.digest is not None}
-    are_versions_of_one_pool = any(digests <= run.pool_digests for run in runs)
-    if len(digests) > 1 and not are_versions_of_one_pool:
-        raise ConfigError(
-            f"The runs judged different pools of texts: got {', '.join(run.name for run in runs)}. Pass runs of one pool.",
-            slug="judges-pools",
-        )
+    check_same_pool([run.result.plan for run in runs if run.digest is not None and run.result is not None])
 
 
 def _score_shared_cells(
@@ -440,9 +427,8 @@ def _intersect(ids: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
     return tuple(name for name in ids[0] if name in common)
 
 
-def _make_unique_names(runs: Sequence[JudgedRun]) -> tuple[str, ...]:
-    """Return the names of the judges; judges with equal names get their position appended, from 1."""
-    names = [run.name for run in runs]
+def make_unique_names(names: Sequence[str]) -> tuple[str, ...]:
+    """Return the names; equal names get their position appended, from 1."""
     return tuple(name if names.count(name) == 1 else f"{name} ({number})" for number, name in enumerate(names, 1))
 
 

@@ -13,6 +13,7 @@ from youden.errors import RunFolderError
 from youden.pipeline.abilities import agent_differences
 from youden.pipeline.ranking import estimate_abilities
 from youden.pipeline.recommendation import read_recommendation
+from youden.protocol.blocks import check_same_pool
 from youden.stats.base.metrics import Metric
 from youden.stats.judges.cell_agreement import krippendorff_alpha
 from youden.study.agreement import OrderComparison, describe_recommendations
@@ -108,8 +109,10 @@ def compare_preference_runs(first: RunFolder, second: RunFolder) -> PreferenceJu
     Raises
     ------
     RunFolderError
-        [compare-preferences]: if the runs have fewer than 3 agents in common. Errors with other slugs: if a file is missing or
-        damaged.
+        [compare-preferences]: if the runs have fewer than 3 agents in common. Errors with other slugs: if a run is not judged to
+        its end or not fitted again since, or if a file is missing or damaged.
+    ConfigError
+        [judges-pools]: if the runs judged different pools of texts.
     """
     folders = first, second
     rankings = [read_ranked_agents(folder) for folder in folders]
@@ -120,6 +123,9 @@ def compare_preference_runs(first: RunFolder, second: RunFolder) -> PreferenceJu
             slug="compare-preferences",
         )
     results = [folder.read_verdicts(folder.read_plan()) for folder in folders]
+    has_texts = [folder.read_pool().digest is not None for folder in folders]  # False for imported battles
+    if all(has_texts):
+        check_same_pool([result.plan for result in results])
     significantly_better = [_find_significantly_better(result, common) for result in results]
 
     # answers to the common trials (n_trials, 2), from 0 to 1; above ½ if the first response is preferred

@@ -12,6 +12,7 @@ import numpy as np
 
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import StatisticsError
+from youden.pipeline.fitted_run import check_fit
 from youden.protocol.scores import pooled_fpr
 from youden.protocol.self_trials import check_compares_agents
 from youden.stats.additive.clipped_linear import ClippedLinear
@@ -118,14 +119,16 @@ def read_recorded_answers(folder: RunFolder) -> RecordedAnswers:
 
     Returns the mean answer to each ordered pair of agents on each item, NaN if the run has no answer.
 
-    Raises RunFolderError if the run is not completely judged ([run-unjudged], [run-partial]) or asks for preferences, or if a
-    file is missing or damaged. Raises PlanError [self-trials-only] if no trial compares two agents.
+    Raises RunFolderError if the run is not completely judged ([run-unjudged], [run-partial]), was judged again since it was
+    fitted ([fit-stale]) or asks for preferences, or if a file is missing or damaged. Raises PlanError [self-trials-only] if no
+    trial compares two agents.
     """
     fpr = None
     is_judged = folder.has("plan.parquet")
     if is_judged:
         folder.check_information()
         folder.check_judged()
+        check_fit(folder)
         check_compares_agents(folder.read_plan_without_trials(), "study")
         fpr = folder.read_facts().fpr
 

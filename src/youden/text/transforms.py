@@ -39,6 +39,14 @@ def check_option(value: object, allowed: str, *, fits: bool, option: str) -> Non
         )
 
 
+def _is_written_text(value: object) -> bool:
+    return isinstance(value, str) and bool(value.strip())
+
+
+def _is_positive_integer(value: object) -> bool:
+    return isinstance(value, int) and value >= 1
+
+
 FORM = (
     "The text is about {topic}. It explains what {topic} means and gives several details. "
     "Overall it is informative and covers the main points."
@@ -50,7 +58,7 @@ _SYLLABLES = tuple(consonant + vowel for consonant in "bdfgklmnprstvwz" for vowe
 
 def fill_template(text: str, rng: np.random.Generator, *, form: str = FORM) -> str:
     """Fill the text `form` with the topic of the text, its most frequent long word, in place of {topic}."""
-    check_option(form, "a text that is not blank", fits=bool(form.strip()), option="form")
+    check_option(form, "a text that is not blank", fits=_is_written_text(form), option="form")
     counts = Counter(split_words(text))
     candidates = [word for word in counts if len(word) >= _MIN_TOPIC_LETTERS] or list(counts) or ["this"]
     topic = max(candidates, key=lambda word: (counts[word], len(word), word))
@@ -229,7 +237,7 @@ def omit_sentences(text: str, rng: np.random.Generator, *, share: float = 0.5) -
 
 def truncate_text(text: str, rng: np.random.Generator, *, words: int = 20, share: float | None = None) -> str:
     """Return the first `words` words of the text; with `share`, this share of its words, at least one."""
-    check_option(words, "1 or more", fits=words >= 1, option="words")
+    check_option(words, "a whole number from 1 on", fits=_is_positive_integer(words), option="words")
     if share is not None:
         check_option(share, "a number between 0 and 1", fits=0 <= share <= 1, option="share")
         words = max(1, round(share * len(split_pieces(text))))
@@ -299,7 +307,7 @@ def insert_filler(text: str, rng: np.random.Generator, *, every: int = 1) -> str
 
     Raises: ConfigError [transform-option] unless every ≥ 1.
     """
-    check_option(every, "1 or more", fits=every >= 1, option="every")
+    check_option(every, "a whole number from 1 on", fits=_is_positive_integer(every), option="every")
     sentences = split_sentences(text)
     if not sentences:
         return text

@@ -37,7 +37,14 @@ from youden.report.data.summary import Summary
 from youden.report.data.trial_rows import KINDS, Column, TrialBook, TrialFilter
 from youden.report.pages import writing
 from youden.report.pages.embed import draw_ranking_alone, select_names
-from youden.report.pages.writing import RunLine, render_comparison, render_live, render_page, render_runs
+from youden.report.pages.writing import (
+    RunLine,
+    render_comparison,
+    render_live,
+    render_page,
+    render_preference_comparison,
+    render_runs,
+)
 from youden.text.printable import printable
 from youden.types import Verdicts
 from youden.types.pool import Json
@@ -257,6 +264,10 @@ class Viewer:
         name_a, folder_a = self._find_run(query.get("one", ""))
         name_b, folder_b = self._find_run(query.get("two", ""))
         file_times = get_file_times(folder_a), get_file_times(folder_b)
+        if folder_a.asks_preference or folder_b.asks_preference:
+            render = partial(render_preference_comparison, folder_a, folder_b, home="/")
+            return HTMLResponse(self._get_cached(("pair", name_a, name_b), file_times, render))
+
         comparison: Comparison = self._get_cached(
             ("pair", name_a, name_b), file_times, partial(Comparison, folder_a, folder_b)
         )

@@ -20,7 +20,13 @@ from youden.pipeline.planned_run import is_part_of
 from youden.protocol.self_trials import check_compares_agents
 from youden.protocol.subsample import count_calls
 from youden.study.agreement import JudgesStudy
-from youden.study.judged_runs import AlignedRuns, JudgedRun, read_judged_run
+from youden.study.judged_runs import (
+    AlignedRuns,
+    JudgedRun,
+    check_judge_names,
+    make_unique_names,
+    read_judged_run,
+)
 
 DEFAULT_BUDGET = "50/agent"
 """Default budget of the second judge: paired trials per agent."""
@@ -70,6 +76,7 @@ def plan_rejudge(
     judge: str,
     changes: Mapping[str, object],
     usual_store: str | None = None,
+    families: Mapping[str, str] | None = None,
 ) -> PlannedRejudge:
     """Plan a new run in which a judge answers part of the trials of an existing run.
 
@@ -88,6 +95,9 @@ def plan_rejudge(
     usual_store : str, optional
         Store to use if neither `changes` nor the new folder names one. Default: the store of the project. Ignored if the judge
         is that of the run.
+    families : mapping of str to str, optional
+        Agent families by judge name that `compare_rejudged` will get; only the names are checked, so that no request is sent
+        if one is wrong. The name of a replayed judge is not known yet, so that they are not checked for a replay.
 
     Returns
     -------
@@ -103,7 +113,8 @@ def plan_rejudge(
         unfinished; [run-preference] if it asks for preferences; [rejudge-itself] if `out` is the folder of the run;
         [run-mismatch] if `out` holds answers to another plan or of another judge.
     ConfigError
-        If the judge or `changes` do not fit; [run-config] if a key in `changes` is unknown.
+        If the judge or `changes` do not fit; [run-config] if a key in `changes` is unknown; [judge-family] if `families`
+        names another judge.
     PlanError
         [calls-invalid] if `calls` is not a budget; [subsample-calls] if the run has fewer trials; [subsample-few] if agents get
         fewer than 4 paired trials; [self-trials-only] if the run compares agents only with themselves.
@@ -118,6 +129,10 @@ def plan_rejudge(
             f"The new run cannot be written to the folder of the first: got {run.path}. Set another `out`, or remove it.",
             slug="rejudge-itself",
         )
+
+    if second_judge.backend != REPLAY:
+        first_name = str(run.read_recorded_judge().get("name"))
+        check_judge_names(families or {}, make_unique_names([first_name, second_judge.name]))
 
     first_judged = read_judged_run(run)
     first_config = run.read_config()

@@ -14,6 +14,7 @@ from scipy.special import ndtri
 
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError, RunFolderError, StatisticsError
+from youden.protocol.blocks import are_of_one_pool
 from youden.protocol.independent import match_trials
 from youden.report.data.evidence import Sources, read_result
 from youden.report.data.opened_trials import TrialSample, find_calling_judge
@@ -61,9 +62,9 @@ class Comparison:
     agent_ids, item_ids : tuple of str
         Ids of the first run, by position.
     answers : Table or None
-        Answers of both judges to common trials; None if a run was imported.
+        Answers of both judges to common trials; None if a run was imported, or if the runs judged different pools.
     trials : TrialSample or None
-        Trials of the first run, with the answers of both judges; None if a run was imported.
+        Trials of the first run, with the answers of both judges; None if `answers` is None.
     answer : tuple of str
         What the recommendations of both runs have in common, and each recommendation.
     summary : tuple of str
@@ -101,7 +102,11 @@ class Comparison:
         self.answers: Table | None = None
         self.trials: TrialSample | None = None
         first_result, second_result = read_result(first), read_result(second)
-        if first_result is not None and second_result is not None:
+        if (
+            first_result is not None
+            and second_result is not None
+            and are_of_one_pool([first_result.plan, second_result.plan])
+        ):
             against = match_answers(first_result, second_result)
             sources = Sources(first, find_calling_judge(first_result))
             self.trials = TrialSample(TrialBook(first_result, against), sources, rng=standalone_stream(seed))

@@ -33,7 +33,7 @@ from youden.text.sentences import (
     format_count,
     format_items_compared,
 )
-from youden.text.tables import Table, format_decimal, to_markdown
+from youden.text.tables import Table, to_markdown
 from youden.types import Finding
 from youden.types.pool import Json, plain_fields
 from youden.workflows.stress import NOTES, Stress, attacks_table, conclusion
@@ -142,13 +142,14 @@ def render_comparison(data: Comparison, *, live: str | None = None, home: str | 
     )
 
 
-def _render_study(title: str, parts: Sequence[StudyPart]) -> str:
+def _render_study(title: str, parts: Sequence[StudyPart], *, home: str | None = None) -> str:
     """Render a study as HTML, with one section of sentences and figures per part.
 
     The chart library has to be installed.
 
     title : title of the page
     parts : results of the study, for example one part per run
+    home : path of a URL of the list of runs of the viewer; None for a page in a file
     """
     figures: dict[str, Json] = {}  # name of a figure on the page → figure
     parts_with_figure_names = []
@@ -159,7 +160,7 @@ def _render_study(title: str, parts: Sequence[StudyPart]) -> str:
             figures[name] = figure.to_json()
             figure_names.append(name)
         parts_with_figure_names.append((part, figure_names))
-    return _render("study.html", figures=figures, live=None, home=None, title=title, parts=parts_with_figure_names)
+    return _render("study.html", figures=figures, live=None, home=home, title=title, parts=parts_with_figure_names)
 
 
 def render_runs(lines: Sequence[RunLine]) -> str:
@@ -297,9 +298,11 @@ def _format_numbers_of_calls(data: ReportData) -> list[str]:
     if calls is None:
         return []
 
-    percent = format_decimal(data.summary.percent_of_dense, 1)
-    free_trials = f" without {format_count(calls.n_free, 'free independent call')}" if calls.n_free else ""
-    lines = [f"{calls.n_done:,} calls ({percent}% of dense{free_trials}), {calls.n_missing:,} without an answer. "]
+    percent = ""  # self-trials have no dense plan
+    if data.summary.percent_of_dense is not None:
+        free_trials = f" without {format_count(calls.n_free, 'free independent call')}" if calls.n_free else ""
+        percent = f" ({data.summary.percent_of_dense:.1f}% of dense{free_trials})"
+    lines = [f"{calls.n_done:,} calls{percent}, {calls.n_missing:,} without an answer. "]
 
     if calls.n_shared:
         n_shared = format_count(calls.n_shared, "trial", "was", "were")
@@ -442,32 +445,26 @@ def write_comparison(first: RunFolder, second: RunFolder, *, out: Path | None = 
     not detected.
     """
     path = first.file(f"against-{second.path.resolve().name}.html") if out is None else out
-    if first.asks_preference and second.asks_preference:
-        _write_preference_comparison(path, first, second)
-    elif first.asks_preference or second.asks_preference:
-        _write_question_comparison(path, first, second)
+    if first.asks_preference or second.asks_preference:
+        write_file(path, render_preference_comparison(first, second))
     else:
         write_file(path, render_comparison(Comparison(first, second)))
     return path
 
 
-def _write_preference_comparison(path: Path, first: RunFolder, second: RunFolder) -> None:
-    """Write a comparison of two runs that both ask for preferences as HTML.
+def render_preference_comparison(first: RunFolder, second: RunFolder, *, home: str | None = None) -> str:
+    """Render a comparison of two fitted runs, at least one of which asks for preferences, as HTML.
 
-    path : file to write, which is replaced if it exists
+    If the other run asks for information, the page has a figure of the abilities in both runs, unless the package for charts is
+    missing.
+
+    home : path of a URL of the list of runs of the viewer; None for a page in a file
     """
-    study = compare_preference_runs(first, second)
-    part = StudyPart("Two runs by preference", study.summary, (), table=study.table())
-    write_study(path, " and ".join(study.runs), [part])
+    if first.asks_preference and second.asks_preference:
+        study = compare_preference_runs(first, second)
+        part = StudyPart("Two runs by preference", study.summary, (), table=study.table())
+        return _render_study(" and ".join(study.runs), [part], home=home)
 
-
-def _write_question_comparison(path: Path, first: RunFolder, second: RunFolder) -> None:
-    """Write a comparison of a run that asks for information and one that asks for preferences as HTML.
-
-    The page has a figure of the abilities in both runs if the package for charts is installed.
-
-    path : file to write, which is replaced if it exists
-    """
     comparison = compare_instruments(first, second)
     figures: tuple[Figure, ...] = ()
     if vega.has_charts():
@@ -475,8 +472,7 @@ def _write_question_comparison(path: Path, first: RunFolder, second: RunFolder) 
 
         figures = (draw_abilities_by_question(comparison),)
     part = StudyPart("Two instruments", comparison.summary, figures, table=comparison.table())
-    title = " and ".join(comparison.runs)
-    write_study(path, title, [part])
+    return _render_study(" and ".join(comparison.runs), [part], home=home)
 
 
 def write_picture(folder: RunFolder, slug: str, *, kind: PictureKind, out: Path | None = None) -> Path:
