@@ -268,7 +268,7 @@ def make_forecaster(
     if abilities is None:
         has_rates_of_agents = plan.independent == "pooled"
         agent_rates = estimate_rates(TrialsByItem.from_verdicts(verdicts), target) if has_rates_of_agents else None
-        return _make_additive_forecaster(remove_follow_ups(verdicts).rates(), plan, target, agent_rates)
+        return _make_additive_forecaster(verdicts.rates(), plan, target, agent_rates)
     if plan.is_self_plan:
         return partial(_forecast_self_consistency, estimate_from_self_trials(TrialsByItem.from_verdicts(verdicts)))
     if plan.question == "preference":
