@@ -259,7 +259,7 @@ WAYS = {
         "pipeline/multi_judge",
         "stats/additive",
     ),
-    "adaptive": ("pipeline/linked_abilities", "pipeline/multi_judge", "stats/additive/solver"),
+    "adaptive": ("pipeline/linked_abilities", "stats/additive/solver"),
     "grown": ("pipeline/multi_judge", "stats/additive"),
     "dense": ("pipeline/multi_judge", "stats/additive/solver", "stats/additive/clipped_linear"),
     "cells": ("pipeline/multi_judge", "stats/additive/solver", "stats/additive/clipped_linear"),

@@ -180,9 +180,10 @@ def test_an_imported_run_is_compared_by_ordered_pairs_and_item_numbers() -> None
 def test_incomparable_runs_are_refused_with_what_to_change() -> None:
     result = verdicts(make_pool(6, 8))
     run = judged(result)
+    of_another_pool = judged(verdicts(make_pool(6, 9)))
     others = {
         "judges-few": [run],
-        "judges-pools": [run, replace(run, digest="other")],
+        "judges-pools": [run, of_another_pool],
         "judges-agents": [run, replace(run, rates=renamed(run.rates, agent_ids=tuple("uvwxyz")))],
         "judges-items": [run, replace(run, rates=renamed(run.rates, item_ids=tuple("stuvwxyz")))],
     }

@@ -224,8 +224,10 @@ def test_regret_bound_and_p_best_equal_those_of_draws() -> None:
 
 
 def test_a_single_agent_has_no_regret_and_is_the_best() -> None:
-    alone = {"ability": np.array([0.3]), "std_error": np.array([0.05])}
-    fit = quality_from_labels(np.zeros(8, dtype=int), np.arange(8), np.array([0.0, 1.0] * 4), **alone)
+    label = np.array([0.0, 1.0] * 4)
+    fit = quality_from_labels(
+        np.zeros(8, dtype=int), np.arange(8), label, ability=np.array([0.3]), std_error=np.array([0.05])
+    )
     assert fit.regret_bound(0) == pytest.approx(0, abs=1e-6)
     assert fit.best_probabilities().tolist() == [1.0]
 

@@ -30,7 +30,6 @@ from youden.protocol.blocks import (
     count_blocks_per_item,
     get_extensions,
     has_blocks_in_first_plan,
-    remove_follow_ups,
 )
 from youden.protocol.pooled_trials import (
     adds_independent,

@@ -394,8 +394,7 @@ def _describe_coverage(table: LabelTable, ranking: Sequence[RankingRow], item_id
 
 def _has_label(table: LabelTable) -> list[bool]:
     """Return for each row of a table whether one of its labels is filled in."""
-    has_label: list[bool] = (~np.isnan(table.value)).any(axis=1).tolist()
-    return has_label
+    return [bool(has_label) for has_label in (~np.isnan(table.value)).any(axis=1)]
 
 
 def _describe_labelled_agents(table: LabelTable, ranking: Sequence[RankingRow]) -> list[str]:
