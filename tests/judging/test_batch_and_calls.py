@@ -15,17 +15,20 @@ import pytest
 from batch_server import BatchServer
 from commands import Youden
 from judged import NOWHERE, ask, dense_plan, judge_config
-from scripted import Counted
+from scripted import Counted, Scripted
 from small_pools import make_pool
 from stops import until
 from wire_server import Reply, WireServer, well_behaved
-from youden.errors import IncompleteRunError
+from youden.errors import BudgetError, IncompleteRunError
 from youden.judging.backends.wire import WireJudge
 from youden.judging.call.connection import Connection
+from youden.judging.engine import judge_plan
 from youden.judging.offline.batch_leases import BatchLeases
 from youden.judging.scheduler.options import Batching, JudgingOptions
 from youden.judging.store.answers import open_store
-from youden.judging.store.leases import read_pending_jobs
+from youden.judging.store.leases import Job, read_pending_jobs
+from youden.judging.store.shared_budget import SharedBudget
+from youden.judging.store.worker_group import coordinate_run
 from youden.types import Plan, Verdicts
 
 POOL = make_pool(4, 10)
@@ -49,6 +52,22 @@ async def call_by_call(
 
 def slowly(n: int, body: Any) -> Reply:
     return replace(well_behaved(n, body), delay=0.05)
+
+
+async def test_a_batch_in_progress_counts_once_towards_the_cap_of_a_run_by_calls(tmp_path: Path) -> None:
+    """An earlier command of the run has sent a batch, which will be paid for."""
+    config = judge_config(NOWHERE, price=1000)
+    keys = tuple(key for _, key, _ in config.questions().iter_requests(HALF))
+    judge = Scripted(lambda _: "YES")
+    options = JudgingOptions(max_cost=12.0)
+    with open_store(tmp_path / "v.db") as store, coordinate_run(tmp_path / "v.db", run="r") as team:
+        store.backend.put_rows("batches", [Job(NOWHERE, "m", 9.0, keys, file="file", batch="batch").row])
+        budget = SharedBudget(12.0, team)
+        for _round in range(2):
+            with pytest.raises(BudgetError, match="batches in progress, count at their largest"):
+                await judge_plan(PLAN, config=config, store=store, judge=judge, options=options, budget=budget)
+    assert 9.0 < budget.spent <= 12.0
+    assert 0 < judge.n_calls < len(PLAN) - len(HALF)
 
 
 async def test_simultaneous_runs_by_calls_and_batches_pay_for_no_answer_twice(place: str) -> None:

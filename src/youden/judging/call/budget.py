@@ -240,6 +240,17 @@ class Budget:
         self._reserved -= math.ceil(reserved * PICODOLLARS_PER_USD)
         self._wake_waiting_tasks()
 
+    def count_batch(self, batch_id: str, usd: float) -> None:
+        """Count a batch in progress towards a cap that also holds for earlier commands; this cap holds only for one command.
+
+        Parameters
+        ----------
+        batch_id : str
+            Id of the batch, which is counted once.
+        usd : float
+            Largest possible cost of the batch in USD; NaN if unknown.
+        """
+
     def _wake_waiting_tasks(self) -> None:
         """Let all tasks that wait in `reserve` check again whether the cap allows their call."""
         settlements = self._awaited_settlements

@@ -9,6 +9,7 @@ a process to send a request.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Sequence
 from itertools import chain
 from typing import NamedTuple
@@ -17,7 +18,7 @@ from youden.judging.call.failures import Failure, is_final
 from youden.judging.scheduler.calling import Caller
 from youden.judging.scheduler.outcomes import Outcomes
 from youden.judging.scheduler.shutdown import make_batches_pending_error
-from youden.judging.store.leases import PendingBatchKeys
+from youden.judging.store.leases import PendingBatchKeys, read_pending_jobs
 from youden.judging.store.plan_answers import Call, iter_call_lists
 from youden.types import Completion
 
@@ -223,25 +224,29 @@ class Dispatcher:
         await self._lease_and_queue(list(self.calls_of_other_processes.values()))
 
     async def _announce_batches(self) -> None:
-        """Tell the user how many rows wait for batches in progress, if there are any."""
-        n_rows = await asyncio.to_thread(self._count_unanswered_in_batches)
+        """Tell the user how many rows wait for batches in progress, if there are any, and count these batches towards the cap."""
+        n_rows_by_key = await asyncio.to_thread(self._count_unanswered_in_batches)
+        n_rows = sum(n_rows_by_key.values())
         if n_rows:
+            for job in await asyncio.to_thread(read_pending_jobs, self._store.backend):
+                if not n_rows_by_key.keys().isdisjoint(job.keys):
+                    self._caller.budget.count_batch(job.id, job.usd)
             error = make_batches_pending_error(n_rows, store=self._store.name)
             self._outcomes.log.announce("batches", str(error))
 
-    def _count_unanswered_in_batches(self) -> int:
-        """Count the trials (rows of the plan) that wait for the answer of a batch in progress."""
+    def _count_unanswered_in_batches(self) -> dict[str, int]:
+        """Count the trials (rows of the plan) that wait for the answer of a batch in progress, by the hash of the request."""
         batched_keys = self._batched_keys.read_request_hashes()
         if not batched_keys:
-            return 0
+            return {}
         row_keys = self._work.iter_row_keys()  # pairs of a row and the hash of its request
         batched_row_keys = ((row, key) for row, key in row_keys if key in batched_keys)
         call_lists = iter_call_lists(batched_row_keys, self._store, make_request=self._work.request)
 
-        n_unanswered_rows = 0
+        n_unanswered_rows: Counter[str] = Counter()
         for call in chain.from_iterable(call_lists):
             if self._get_final_outcome(call) is None:
-                n_unanswered_rows += len(call.rows)  # rows with the same request share a call
+                n_unanswered_rows[call.key] += len(call.rows)  # rows with the same request share a call
         return n_unanswered_rows
 
     def _get_final_outcome(self, call: Call) -> Completion | Failure | None:

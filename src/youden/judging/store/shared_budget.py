@@ -42,6 +42,7 @@ class SharedBudget(Budget):
         self._granted = 0  # picodollars that this member may spend
         self._awaited_amount = 0  # picodollars that the tasks in `reserve` wait for, in all
         self._promised_amount = 0  # picodollars that `can_reserve` allowed and that are not reserved yet
+        self._counted_batches: set[str] = set()
         self._pending_report: asyncio.Future[None] | None = None
         self._amounts_lock = threading.RLock()
         workers.spend_from(self)
@@ -132,6 +133,16 @@ class SharedBudget(Budget):
         with self._amounts_lock:
             self.spent += spent
             self._reserved -= math.ceil(reserved * PICODOLLARS_PER_USD)
+
+    def count_batch(self, batch_id: str, usd: float) -> None:
+        """Count a batch that an earlier command of the run left in progress as spent, unless a living member may poll it.
+
+        batch_id : id of the batch, which is counted once
+        usd : largest possible cost of the batch in USD; if it is NaN (unknown), the whole cap counts
+        """
+        if batch_id not in self._counted_batches and self._group.others.n == 0:
+            self._counted_batches.add(batch_id)
+            self.settle(0.0, self.cap if math.isnan(usd) else usd)
 
     def make_report(self, needed: int) -> BudgetReport:
         """Return the amounts that this member has spent and reserved, and the amount of the cap that it requests.
