@@ -99,6 +99,7 @@ def test_a_level_means_the_order_statistic_at_the_ceiling_without_rounding_error
     gaps = every_gap(matrix)
     assert len(gaps) == 100
     np.testing.assert_allclose(curl_quantiles(matrix, [0.07, 0.55, 0.551]), [gaps[6], gaps[54], gaps[55]], atol=1e-12)
+    assert curl_quantiles(matrix, 0.55).tolist() == [curl_quantiles(matrix, [0.55])[0]]
 
 
 NAN = np.nan

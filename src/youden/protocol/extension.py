@@ -447,7 +447,8 @@ class _PlanExtender:
     def count_independent_of_new_agents(self, n_new_agents: int) -> int:
         """Count the independent calls of new agents, if the user requested a number of independent calls for the first plan.
 
-        Each new agent then gets as many as an agent of the first plan has on average. Otherwise, the result is 0.
+        Each new agent then gets the requested number divided by the number of agents of the first plan. An agent of the first
+        plan has twice as many on average, because its trials count for both agents. Otherwise, the result is 0.
         """
         n_requested = self.plan.n_independent
         if n_requested is None or has_default_independent_count(self.plan) or not self.adds_agents:

@@ -198,7 +198,7 @@ class _SortedDifferences:
         return low_distance, int(sample[high_index])
 
 
-def curl_quantiles(matrix: Floats, q: Sequence[float] = (0.5, 0.95)) -> Floats:
+def curl_quantiles(matrix: Floats, q: float | Sequence[float] = (0.5, 0.95)) -> Floats:
     """Compute quantiles of the curl of a score matrix, which measures how far scores are from additive.
 
     The curl of a rectangle (two agents and two items) is |Δ| with Δ = s_ij − s_i'j − s_ij' + s_i'j'; it is 0 for all
@@ -208,8 +208,8 @@ def curl_quantiles(matrix: Floats, q: Sequence[float] = (0.5, 0.95)) -> Floats:
     ----------
     matrix : float array (n_agents, n_items)
         Scores on any scale; NaN is unobserved.
-    q : sequence of float, default (0.5, 0.95)
-        Probabilities in [0, 1].
+    q : float or sequence of float, default (0.5, 0.95)
+        Probabilities in [0, 1]. One number gives an array of one quantile.
 
     Returns
     -------
@@ -234,7 +234,8 @@ def curl_quantiles(matrix: Floats, q: Sequence[float] = (0.5, 0.95)) -> Floats:
     >>> curl_quantiles(np.array([[0.5, 0.0, 0.0], [0.0, 0.0, 0.25]]), q=(0.3, 0.5, 1.0))
     array([0.25, 0.5 , 0.75])
     """
-    for probability in q:
+    probabilities = np.ravel(q).tolist()
+    for probability in probabilities:
         if not 0 <= probability <= 1:
             raise StatisticsError(
                 f"Probabilities must be from 0 to 1: got {probability}. Pass probabilities such as 0.5.",
@@ -243,7 +244,7 @@ def curl_quantiles(matrix: Floats, q: Sequence[float] = (0.5, 0.95)) -> Floats:
     differences = _check_and_sort_differences(matrix)
     n_distances = differences.n_distances
     order_statistics = []
-    for probability in q:
+    for probability in probabilities:
         decimal = Fraction(repr(float(probability)))  # as written, without the error of its binary representation
         rank = max(1, math.ceil(decimal * n_distances))
         order_statistics.append(differences.find_order_statistic(rank))
