@@ -256,6 +256,9 @@ def test_the_cap_holds_for_a_stopped_run_whose_folder_is_renamed(
     assert youden("judge", *command).code == 1
     assert 0.4 < server.n_requests * A_CALL <= 0.5
     assert youden("plan", *command, "--json").said["paid"]["usd"] == pytest.approx(server.n_requests * A_CALL)
+    (paid_folder / "runs/final").rename(paid_folder / "runs/last")
+    assert youden("judge", "runs/last/config.yaml", "--max-cost", "0.8").code == 1
+    assert 0.7 < server.n_requests * A_CALL <= 0.8
 
 
 def test_calls_without_a_reply_count_once_after_a_folder_is_renamed(

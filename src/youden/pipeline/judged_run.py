@@ -208,6 +208,15 @@ def _find_recorded_account(folder: RunFolder) -> str | None:
     return recorded.resolved.account if recorded is not None and recorded.resolved is not None else None
 
 
+def _record_account(folder: RunFolder, account: str) -> None:
+    """Record another cost account in the config of a run's folder, if the folder was renamed or copied."""
+    recorded = folder.find_config()
+    if recorded is None or recorded.resolved is None or recorded.resolved.account in (None, account):
+        return
+    resolved = recorded.resolved.model_copy(update={"account": account})
+    folder.write_config(recorded.model_copy(update={"resolved": resolved}))
+
+
 def judge_run(
     planned: PlannedRun,
     options: JudgingOptions | None = None,
@@ -260,6 +269,8 @@ def judge_run(
     # a judge that stores no answers has no workers to coordinate
     coordination = join_group(planned) if planned.judge.stores_new_answers else nullcontext()
     with lock, coordination as team:
+        if team is not None:
+            _record_account(folder, team.account)  # the group has booked the payments of an earlier account to it
         on_start()
         log = ProgressLog(None if options is None else options.progress)
         write_missing_hashes(folder, planned.plan, planned.judge, log=partial(log.announce, "keys"))

@@ -27,7 +27,7 @@ from youden.stats.trials.comparisons import Differences, pairwise_differences, r
 from youden.types import Agent
 from youden.types.facts import RankingRow
 from youden.types.label_facts import Agreement, CellAgreement, Disagreement, LabelFacts, Validation
-from youden.types.pool import Floats, or_none
+from youden.types.pool import Bools, Floats, or_none
 from youden.workflows.label_names import (
     MAX_NAMED,
     describe_renamed_agents,
@@ -392,9 +392,9 @@ def _describe_coverage(table: LabelTable, ranking: Sequence[RankingRow], item_id
     return notes
 
 
-def _has_label(table: LabelTable) -> list[bool]:
+def _has_label(table: LabelTable) -> Bools:
     """Return for each row of a table whether one of its labels is filled in."""
-    return [bool(has_label) for has_label in (~np.isnan(table.value)).any(axis=1)]
+    return np.asarray((~np.isnan(table.value)).any(axis=1))
 
 
 def _describe_labelled_agents(table: LabelTable, ranking: Sequence[RankingRow]) -> list[str]:
