@@ -425,6 +425,6 @@ def test_a_run_is_extended_by_agents_and_then_items_of_its_own_grown_pool(
     assert youden("extend", "agents", "runs/r", "old", "--calls", "60").code == 0
     assert youden("extend", "items", "runs/r", "old").code == 0
     asked = reset_server.n_requests
-    assert youden("run", "runs/r/config.yaml").well()
+    assert youden("run", "runs/r/config.yaml").code == 0
     assert reset_server.n_requests == asked
-    assert youden("extend", "calls", "runs/r", "30").well()
+    assert youden("extend", "calls", "runs/r", "30").code == 0
