@@ -395,7 +395,7 @@ def make_budget_error(budget: Budget, *, n_done: int, n: int, what: str = "trial
     """
     return BudgetError(
         f"The next call could exceed the cap of {budget.cap:.6g} USD: {budget.spent_by_all:.6g} USD were spent "
-        "(calls without a reply, and batches in progress, count at their largest possible cost), "
+        "(calls and batches without a reply count at their maximum cost), "
         f"{n_done} of {n} {what} are done and {n - n_done} remain. {budget.remedy}; no stored answer is requested or paid for "
         "twice.",
         slug="budget",
