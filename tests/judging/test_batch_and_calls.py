@@ -64,7 +64,7 @@ async def test_a_batch_in_progress_counts_once_towards_the_cap_of_a_run_by_calls
         store.backend.put_rows("batches", [Job(NOWHERE, "m", 9.0, keys, file="file", batch="batch").row])
         budget = SharedBudget(12.0, team)
         for _round in range(2):
-            with pytest.raises(BudgetError, match="batches in progress, count at their largest"):
+            with pytest.raises(BudgetError, match="calls and batches without a reply count at their maximum cost"):
                 await judge_plan(PLAN, config=config, store=store, judge=judge, options=options, budget=budget)
     assert 9.0 < budget.spent <= 12.0
     assert 0 < judge.n_calls < len(PLAN) - len(HALF)
