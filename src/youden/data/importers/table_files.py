@@ -533,7 +533,7 @@ def find_texts(folder: Path) -> list[Path]:
 def read_text_folder(folder: Path, replaced: Replacements) -> Rows:
     """Read responses from the files AGENT/ITEM.txt (or .md) of a folder.
 
-    The files in a folder such as `prompts` or `questions` (`_PROMPT_FOLDERS`) are the prompts of the items.
+    The files in a folder whose name means prompts or questions (`_PROMPT_FOLDERS`) are the prompts of the items.
 
     folder : folder with one subfolder per agent
     replaced : counts the invalid characters that are replaced

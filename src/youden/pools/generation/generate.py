@@ -192,7 +192,7 @@ def _count_responses(pool: Pool) -> dict[str, Positions]:
 
 
 def _read_stored_responses(generation: Generation, store: str) -> Responses:
-    """Return the responses whose answers a store has, as `_generate_responses` does; the others are None."""
+    """Return the responses whose answers a store has, by the id of the agent. Other responses are None."""
     answers: Store | None = None
 
     async def find_answers(requests: Mapping[str, AgentRequest]) -> Mapping[str, Completion]:
