@@ -325,8 +325,8 @@ def exceeds_max_missing(n_missing: int, n_done: int, *, max_missing: float, is_c
     Returns
     -------
     bool
-        True if `n_done` is at least 200, and `n_missing` exceeds `max_missing` · `n_done` by more than three standard errors, or,
-        if `is_certain`, by any number.
+        True if `n_done` is at least 200, and `n_missing` exceeds `max_missing` · `n_done` by more than three standard errors. If
+        `is_certain`, any excess is enough.
     """
     if n_done < MIN_TRIALS_BEFORE_STOP:
         return False
@@ -419,7 +419,7 @@ def make_outage_error(error: CallError, *, judge: str, address: str, outage: flo
     error : the last failure
     judge : name of the judge
     address : address of its server
-    outage : seconds without a response, a lower bound
+    outage : number of seconds for which the server has not responded, or longer
     """
     return IncompleteRunError(
         f"The judge '{judge}' at {address} has not responded for more than {outage:g} s: {error.reason} "
