@@ -394,7 +394,8 @@ class RunView:
         Gate
             `agents` is a tuple of `GateResult`, one per distinct agent: the `difference` (agent minus baseline), its bounds `low`
             and `high`, and the `outcome`: "better", "no worse", "undecided" or "worse". The bounds are None if the agent
-            or the baseline has answers on fewer than 6 items, or, without `labels`, if the judge does not discriminate. The
+            or the baseline has answers on fewer than 6 items. Without `labels`, they are also None if the judge does not
+            discriminate between responses to the same item and to different items. The
             `outcome` of the gate is the least favorable outcome of an agent; "undecided" is less favorable than "no worse".
 
         Raises

@@ -287,7 +287,7 @@ class PlanAnswers:
         usd_calibration : float, default 0
             USD that the judge's calibration paid for these answers.
         warnings : tuple of Finding, default ()
-            Other findings. Those on several served models and on missing answers are added after them.
+            Other findings. Those on several served models and on missing answers are appended to them.
 
         Returns
         -------
@@ -350,8 +350,8 @@ def read_answers(
     is_new : bool array, shape (n_trials,), optional
         Whether an answer was received in this invocation. Default: none was.
     on_read : callable, optional
-        Called several times as ``on_read(n, outcome=str, stored=bool)``: with a number of further trials, with "answered" or the
-        reason why they have no answer, and with whether their outcome was stored before this invocation.
+        Called several times as ``on_read(n, outcome=str, stored=bool)``. `n` is the number of further trials with this outcome:
+        "answered", or the reason why they have no answer. `stored` is whether it was stored before this invocation.
     on_not_stored : callable, optional
         Called with the key and the row of each trial that could be sent but has no outcome in the store.
     not_stored : str, default "not_asked"

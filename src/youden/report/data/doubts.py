@@ -127,9 +127,9 @@ def measure_groups(pairs: PairMeans, groups: Sequence[str | None], agents: Seque
         One entry per group. `inside`, `across` and `outside` are the mean agreements within the group, of its agents with other
         agents, and among other agents. `correlation` is the influence of the group. `most_moved` is the agent whose rank changes
         most without the group, and `max_change` is the absolute change. If the influence is unknown, `max_change` is 0; other
-        unknown measures are None, or NaN for `outside` if only this one is unknown. A group is left out if neither agreement nor
-        influence could be measured. Groups with a known agreement come first; otherwise, groups are in the order of their first
-        agents.
+        unknown measures are None. If `outside` is the only unknown agreement, it is NaN. A group is left out if neither agreement
+        nor influence could be measured. Groups with a known agreement come first; otherwise, groups are in the order of their
+        first agents.
 
     Notes
     -----

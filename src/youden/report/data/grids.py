@@ -88,9 +88,9 @@ def make_agent_grid(evidence: Evidence, ranked: Sequence[str], *, fpr: float | N
     Returns
     -------
     AgentGrid
-        `agreement`, float array (n_agents, n_agents), by position of the agents in the run (`evidence.agent_ids`), NaN on the
-        diagonal and for pairs that were not compared. A row is the agent whose response is shown first. Also two orders of the
-        agents, int64 arrays (n_agents,) of positions: `by_rank`, and `by_cluster`, by hierarchical clustering.
+        `agreement`, float array (n_agents, n_agents), by position of the agents in the run (`evidence.agent_ids`). It is NaN on
+        the diagonal and for pairs that were not compared. A row is the agent whose response is shown first. Also two orders of
+        the agents, int64 arrays (n_agents,) of positions: `by_rank`, and `by_cluster`, by hierarchical clustering.
 
     Raises
     ------
