@@ -155,7 +155,8 @@ class Outcomes:
             Why the attempt failed. After a fatal error, the end of the run is requested, and no failure is stored.
         may_retry : bool
             Whether the caller can send the call again after a transient error or a rejection. If not, the call ends with a
-            failure. The failure is stored as soon as any call of the run was answered, or else at the end of the run.
+            failure. The failure is stored as soon as any call of the run was answered, or else at the end of a run that was
+            not stopped.
 
         Returns
         -------

@@ -315,12 +315,14 @@ def exceeds_max_missing(n_missing: int, n_done: int, *, max_missing: float, is_c
 
     Parameters
     ----------
-    n_missing, n_done : int
-        Number of trials without an answer, and number of all trials, among those that have an outcome.
+    n_missing : int
+        Number of trials whose outcome is not an answer.
+    n_done : int
+        Number of trials that have an outcome. If `is_certain`, number of all trials of the plan.
     max_missing : float
         Largest fraction of trials without an answer with which the run continues, in [0, 1].
     is_certain : bool, default False
-        Whether `n_done` counts all trials of the plan, also those without an outcome.
+        Whether `n_done` counts all trials of the plan, so that the fraction cannot fall any more.
 
     Returns
     -------
