@@ -255,7 +255,7 @@ def output_options(function: Callable[..., R]) -> Callable[..., R]:
         """Call the command with the argument `output_mode` in place of the three options, and return its result.
 
         The mode is "json", "verbose", "quiet", or "short" if no option is set. --json takes precedence over --verbose or --quiet;
-        --verbose and --quiet together are a usage error, also with --json. The other arguments are passed unchanged.
+        --verbose and --quiet together are a usage error, even with --json. The other arguments are passed unchanged.
         """
         if verbose and quiet:
             raise click.UsageError("Got both --verbose and --quiet. Set only one of them.")
@@ -324,7 +324,7 @@ labels = click.option(
 
 
 def family_option(judge: str) -> Callable[[Callable[..., R]], Callable[..., R]]:
-    """Add --family; `judge` states how the option names a judge, after "JUDGE is"."""
+    """Add --family; `judge` completes the sentence "JUDGE is …" of its help."""
     return click.option(
         "--family",
         "families",
@@ -345,7 +345,8 @@ def parse_scale(_ctx: click.Context, _parameter: click.Parameter, value: str | N
     """Parse an option LOW,HIGH as two numbers, for example "1,5", as a click callback.
 
     Returns (LOW, HIGH) as floats, or None if the option is not set. Raises click.BadParameter if the text is not a pair of
-    numbers. Neither their order nor whether they are finite is checked here. The first two parameters have no effect.
+    numbers. They are not checked further: LOW may exceed HIGH, and both may be infinite or NaN. The first two parameters have
+    no effect.
     """
     if value is None:
         return None

@@ -141,7 +141,7 @@ def print_text(
 ) -> None:
     """Print the result of a command as text: sentences, tables and more sentences to standard output, notes to standard error.
 
-    Control characters are escaped, line breaks too, so that each sentence is printed as one line.
+    Control characters and line breaks in sentences are escaped, so that each sentence is printed as one line.
 
     Parameters
     ----------
@@ -644,8 +644,8 @@ def print_fitted_run(summary: Summary, *, as_json: bool, warnings: Iterable[str]
     The text consists of the recommendation, the ranking, and sentences about the selection and the alternative rankings.
 
     summary : summary of the fitted run
-    as_json : whether to print all facts of the fit, including the signature, as one JSON object instead of the text. Only
-        warnings are then printed to standard error.
+    as_json : whether to print all facts of the fit, including the signature, as one JSON object instead of the text. Standard
+        error then contains only warnings.
     warnings : further warnings, which are printed before those of the fit
     """
     if as_json:

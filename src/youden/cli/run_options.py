@@ -86,9 +86,9 @@ def _choose_click_type(declared_key: DeclaredKey) -> Any:
 def parse_budget(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> int | str | None:
     """Parse an option or argument that is a budget of calls, as a click callback.
 
-    Returns a number of calls as an int, or a text: a percentage of the dense calls, at most 100 ("5%"), or paired trials per
-    agent ("450/agent"). Returns None if the option is not set. Raises click.BadParameter for any other text, and for 0. The
-    first two parameters have no effect.
+    Returns a number of calls as an int, or a text: "5%" for a percentage of the dense calls (at most 100), or "450/agent" for
+    the paired trials per agent. Returns None if the option is not set. Raises click.BadParameter for any other text, and for
+    0. The first two parameters have no effect.
     """
     if value is None:
         return None

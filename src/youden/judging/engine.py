@@ -331,7 +331,7 @@ async def judge_plan(
         if config.backend != JURY:
             return await _run_judge(run, config, judge)
 
-        # judges that make no calls come first: if they cannot judge the plan, nothing is paid for
+        # judges that make no calls come first: if one of them cannot judge the plan, no call has been paid for
         members = sorted(config.judges, key=lambda member: member.makes_calls)
         ballot_by_name = {member.name: await _run_judge(run, member, judge) for member in members}
         ballots = [ballot_by_name[member.name] for member in config.judges]

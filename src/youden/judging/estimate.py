@@ -208,9 +208,9 @@ def estimate(
 ) -> Cost:
     """Estimate calls, tokens, USD and minutes of judging a plan, and count its cells (agent and item).
 
-    Tokens of requests are counted by tiktoken's encoding of the model, or as characters / 4 if it is not on the disk or the
-    plan has no pool. Without a pool, the prompts of items that an information judge sees do not count, and long texts count in
-    full. An answer counts as the maximum number of tokens in the judge's config, or as 16 without a maximum.
+    Tokens of requests are counted by tiktoken's encoding of the model. If it is not on the disk, or if the plan has no pool,
+    four characters count as one token. Without a pool, the prompts of the items are not counted, and long texts are counted
+    without truncation. An answer counts as the maximum number of tokens in the judge's config, or as 16 without a maximum.
 
     Parameters
     ----------

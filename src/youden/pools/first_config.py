@@ -360,7 +360,7 @@ def write_first_config(
     Returns
     -------
     FirstConfig
-        Paths of config and pool, the pool, and the estimated cost in calls and USD; for an existing config, also what was added.
+        Paths of config and pool, the pool, and the estimated calls and USD; for an existing config, also what was added.
 
     Raises
     ------

@@ -67,7 +67,7 @@ def import_pool(
     Returns
     -------
     ImportedPool
-        The written pool, with what was left out and assumed.
+        The pool as it was written, with what was left out and what was assumed.
 
     Raises
     ------

@@ -184,7 +184,7 @@ def judge_and_rank(planned: PlannedRun, options: JudgingOptions, *, labels: Path
         If the cost cap is reached, too many answers are missing, requests to the judge fail, for example because of an
         invalid key, or a replay lacks an answer. Answers are stored: repeat the call to resume.
     RunFolderError
-        [run-store]: if the store lacks answers that the own store of the run holds.
+        [run-store]: if the store lacks answers that are in the store that the run used before.
     StatisticsError
         If the answers cannot be fitted.
     """

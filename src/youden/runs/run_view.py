@@ -248,8 +248,8 @@ class RunView:
         ConfigError
             [argument-type]: if an argument has a wrong type, for example a DataFrame; [labels-unknown], [labels-alias]: if the
             labels do not fit the agents; [judges-few]: if the target "items-and-judges" is set and the run has a single judge;
-            [question-option], [option-unused]: if the run asks for preferences, and another target, a robust or trusted
-            ranking, families or rates are set.
+            [question-option], [option-unused]: if the run asks for preferences, and an argument is set that does not apply to
+            such a run.
         ImportFormatError
             If a table of families or labels cannot be read.
         StatisticsError
@@ -362,8 +362,8 @@ class RunView:
         """Test whether agents are better, no worse or worse than a baseline, as the command `youden gate` does.
 
         The test is a gate: a non-inferiority test that may be repeated as answers are added. Each test is an interim analysis,
-        which is recorded in `ledger` and spends alpha: half of .05 at the first analysis, and half of the rest at each later
-        one. A repeated test of the same answers is not counted again.
+        which is recorded in `ledger` and spends a part of alpha, .05: half of it at the first analysis, and half of the
+        remainder at each later one. A repeated test of the same answers is not counted again.
 
         Parameters
         ----------
@@ -394,7 +394,8 @@ class RunView:
         Gate
             `agents` is a tuple of `GateResult`, one per distinct agent: the `difference` (agent minus baseline), its bounds `low`
             and `high`, and the `outcome`: "better", "no worse", "undecided" or "worse". The bounds are None if the agent
-            or the baseline has answers on fewer than 6 items, or, without `labels`, if the judge does not discriminate. The
+            or the baseline has answers on fewer than 6 items. Without `labels`, they are also None if the judge does not
+            discriminate between responses to the same item and to different items. The
             `outcome` of the gate is the least favorable outcome of an agent; "undecided" is less favorable than "no worse".
 
         Raises
@@ -463,9 +464,9 @@ class RunView:
         ------
         ConfigError
             [quality-none]: if no response of a ranked agent has a label; [quality-column]: if the column of the label
-            is missing or ambiguous; [quality-scale]: if a label is outside the scale, or is a word or a percentage and the
-            scale is not (0, 1); [quality-items]: if a table labels agents instead of responses; [labels-unknown],
-            [labels-alias]: if the agents of a table do not fit the run.
+            is missing or ambiguous; [quality-scale]: if a label is outside the scale, or if a label is a word or a
+            percentage, but the scale is not (0, 1); [quality-items]: if a table labels agents instead of responses;
+            [labels-unknown], [labels-alias]: if the agents of a table do not fit the run.
         ImportFormatError
             If a table cannot be read, or a label is neither a number nor a known word, for example "yes".
         RunFolderError

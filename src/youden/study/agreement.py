@@ -1,4 +1,4 @@
-"""Measure how far judges agree: on agents, items, curl, individual answers and significant differences.
+"""Measure how well judges agree: on agents, items, curl, individual answers and significant differences.
 
 This extends the paper's Table 6 to two judges or more.
 """

@@ -51,7 +51,7 @@ def open_grid(n_seeds: int, *, n_rows: int, what: str, progress: Progress | None
     ------
     callable
         Takes a function of the seed that returns measures. Returns a float array (n_seeds, n_measures), or the first PlanError
-        that the function raises; the remaining seeds of the row are then skipped, and do not count as progress.
+        that the function raises. After a PlanError, the remaining seeds of the row are skipped, and are not reported as progress.
 
     Raises
     ------

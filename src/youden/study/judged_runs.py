@@ -83,8 +83,8 @@ class JudgedRun:
 def read_ranked_agents(folder: RunFolder) -> dict[str, RankingRow]:
     """Read the rows of the ranking of a fitted run by agent id, best first, without agents that have no ability.
 
-    Raises RunFolderError: [run-unjudged], [run-partial] if the run is not judged to its end; [fit-stale] if the ranking belongs
-    to an earlier plan or to earlier answers.
+    Raises RunFolderError: [run-unjudged], [run-partial] if the run is not judged to its end; [run-other-plan], [fit-stale] if
+    it was planned or judged again since it was fitted.
     """
     if folder.has("plan.parquet"):
         folder.check_judged()
@@ -111,7 +111,7 @@ def read_judged_run(folder: RunFolder) -> JudgedRun:
     Returns
     -------
     JudgedRun
-        Answers of the judge, digests of the pool, families of the agents and of the judge, and the target of the intervals.
+        Answers of the judge, digest of the pool, families of the agents and of the judge, and the target of the intervals.
         For a fitted run also the abilities and the recommendation, otherwise None. The run is named after its folder.
 
     Raises
@@ -304,7 +304,7 @@ class AlignedRuns:
 
 
 def check_judge_names(families: Mapping[str, str], names: Sequence[str]) -> None:
-    """Check that all keys of `families`, the families of judges, are `names` of judges; raise ConfigError [judge-family]."""
+    """Raise ConfigError [judge-family] if a key of `families` (name of a judge → family) is not in `names`."""
     unknown = sorted(set(families) - set(names))
     if unknown:
         raise ConfigError(

@@ -59,7 +59,7 @@ def find_contrast(
     Raises
     ------
     ConfigError
-        [groups] if a group is in both sets, or if a set has no agent and one of the sets is not the default.
+        [groups] if a group is in both sets. Also if a set has no agent, unless both sets are the default.
     """
     group_by_position = np.array([recorded.groups.get(agent.id) or "" for agent in recorded.pool.agents])
     is_above = np.isin(group_by_position, above)

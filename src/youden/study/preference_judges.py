@@ -110,7 +110,7 @@ def compare_preference_runs(first: RunFolder, second: RunFolder) -> PreferenceJu
     ------
     RunFolderError
         [compare-preferences]: if the runs have fewer than 3 agents in common. Errors with other slugs: if a run is not judged to
-        its end or not fitted again since, or if a file is missing or damaged.
+        its end, if its fit is older than its answers, or if a file is missing or damaged.
     ConfigError
         [judges-pools]: if the runs judged different pools of texts.
     """

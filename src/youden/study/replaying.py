@@ -119,9 +119,9 @@ def read_recorded_answers(folder: RunFolder) -> RecordedAnswers:
 
     Returns the mean answer to each ordered pair of agents on each item, NaN if the run has no answer.
 
-    Raises RunFolderError if the run is not completely judged ([run-unjudged], [run-partial]), was judged again since it was
-    fitted ([fit-stale]) or asks for preferences, or if a file is missing or damaged. Raises PlanError [self-trials-only] if no
-    trial compares two agents.
+    Raises RunFolderError: [run-unjudged], [run-partial] if the run is not judged to its end; [fit-stale] if it was judged again
+    since it was fitted; others if it asks for preferences, or if a file is missing or damaged. Raises PlanError
+    [self-trials-only] if no trial compares two agents.
     """
     fpr = None
     is_judged = folder.has("plan.parquet")
@@ -188,8 +188,8 @@ def make_recorded_answers(
     Returns
     -------
     RecordedAnswers
-        Answer on each item to each pair of a first and a second agent, for both trial types: float arrays (n_items, n_agents,
-        n_agents) in `paired` and `independent`, NaN if unknown.
+        Answers to all ordered pairs of agents on all items. `paired` and `independent` contain those of the two trial types:
+        float arrays (n_items, n_agents, n_agents), by item, first agent and second agent, NaN if unknown.
     """
     rates = replace(rates, split=Split.without_holdout((rates.n_agents, rates.n_items)))
     shape = (rates.n_items, rates.n_agents, rates.n_agents)

@@ -172,9 +172,9 @@ def study_sparsity(
     Returns
     -------
     SparsityStudy
-        One row per regime, and one for all training cells ("dense"): means and SDs over the splits of the numbers of cells and
-        calls, the RMSE, and the rank correlations with the abilities from all training cells. A regime that cannot be planned
-        has a row with the reason and without results.
+        One row per regime in `rows`, and one for all training cells in `dense`. Measures are summarized over the splits: numbers
+        of cells and calls, RMSE, and rank correlations with the abilities from all training cells. A regime that cannot be
+        planned has a row with the reason and without results.
 
     Raises
     ------

@@ -297,15 +297,15 @@ def _substitute_word(word: str, rng: np.random.Generator, *, share: float) -> st
 def insert_filler(text: str, rng: np.random.Generator, *, every: int = 1) -> str:
     """Insert empty phrases, such as "All in all, this is an interesting point.", after the sentences of a text.
 
-    All eight phrases of `FILLER` occur in random order before they are repeated in a new random order. Sentences and phrases are
-    joined by spaces. A text without a sentence is returned unchanged.
+    All eight phrases of `FILLER` are used once in random order, then again in a new random order, and so on. Sentences and
+    phrases are joined by spaces. A text without a sentence is returned unchanged.
 
     text : the text
     rng : source of the order of the phrases
     every : number of sentences before each phrase. With 1, a phrase follows every sentence, also the last; with 2, it follows the
         second sentence, the fourth, and so on.
 
-    Raises: ConfigError [transform-option] unless every ≥ 1.
+    Raises: ConfigError [transform-option] unless `every` is an integer of at least 1.
     """
     check_option(every, "a whole number from 1 on", fits=_is_positive_integer(every), option="every")
     sentences = split_sentences(text)

@@ -45,7 +45,8 @@ def format_validation_error(
         Valid keys at the top level. For an unknown top-level key, they are listed and the most similar one is suggested.
         Default: none are listed.
     hidden : collection of str, optional
-        Top-level keys whose values, also nested ones, may be secret and are not shown. Default: all values may be shown.
+        Top-level keys whose values may be secret. These values, including nested ones, are not shown.
+        Default: all values may be shown.
     show_values : bool, default True
         Whether to show any values.
     subject : str, default "the whole"

@@ -457,9 +457,7 @@ def open_server(runs: Runs, *, port: int, token: str) -> Serving:
     Raises
     ------
     ConfigError
-        [view-port]: if the port cannot be used, for example because another process uses it.
-    OverflowError
-        If the port is not from 0 to 65535.
+        [view-port]: if the port cannot be used, for example because another process uses it or it is above 65535.
     """
     listener = _open_listener(port)
     open_port = listener.getsockname()[1]  # the number of the selected port if `port` is 0

@@ -241,12 +241,12 @@ class Budget:
         self._wake_waiting_tasks()
 
     def count_batch(self, batch_id: str, usd: float) -> None:
-        """Count a batch in progress towards a cap that also holds for earlier commands; this cap holds only for one command.
+        """Do nothing: this cap holds for one command, and does not count batches that earlier commands left in progress.
 
         Parameters
         ----------
         batch_id : str
-            Id of the batch, which is counted once.
+            Id of the batch.
         usd : float
             Largest possible cost of the batch in USD; NaN if unknown.
         """

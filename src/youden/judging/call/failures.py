@@ -31,7 +31,7 @@ _CLASSIFIED_BY_MESSAGE = {_REJECTED, 412, 422, TOO_MANY_REQUESTS}
 _FORBIDDEN = 403
 PROXY_AUTHENTICATION_REQUIRED = 407
 _NO_SERVER = {502, 503, 504, PROXY_AUTHENTICATION_REQUIRED}
-"""Statuses of a gateway or proxy that cannot reach the server. A 407 is transient only if a proxy opens no tunnel for now."""
+"""Statuses of a gateway or proxy that cannot reach the server. A 407 is any error of a proxy; some of them are transient."""
 _FATAL = {401, 402, 403, 404, 405, PROXY_AUTHENTICATION_REQUIRED}
 
 

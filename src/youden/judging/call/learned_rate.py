@@ -163,16 +163,16 @@ class LearnedRateLimiter:
     def record_throttling(self, number: int, retry_after: float | None) -> None:
         """Record a reply with HTTP 429, which may decrease the rate or begin a pause.
 
-        A pause stops all requests. It begins after 15 such replies in a row, or if at most one other request was sent between the
-        last 15 rejected ones. A reply during a pause does not decrease the rate.
+        A pause stops all requests. It begins after 15 such replies in a row, or if 15 of 16 consecutive requests were
+        rejected. A reply during a pause does not decrease the rate.
 
         Parameters
         ----------
         number : int
             Number of the request, from `number_request`.
         retry_after : float or None
-            Seconds that the server asked to wait. A pause that begins now lasts 0.5 seconds longer, but at most 60. If None or 0,
-            it lasts 1 second, and twice as long after each pause without an answer, up to 30 seconds.
+            Seconds that the server asked to wait. If a pause begins, it lasts 0.5 seconds longer, but at most 60 seconds. If None
+            or 0, the first pause lasts 1 second. Until the next answer, each further pause lasts twice as long, up to 30 seconds.
         """
         now = asyncio.get_running_loop().time()
         self._last_rejections.append(number)

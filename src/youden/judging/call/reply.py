@@ -258,8 +258,8 @@ def check_usage_for(
     request : Request
         Request that was answered.
     answer_limit : int or None
-        Largest number of tokens of an answer; None if nothing limits it. In the check of the counts, less than 1024 counts as
-        1024. Without a limit, counts up to 10,000,000 (`MAX_TOKEN_COUNT`) are possible.
+        Largest number of tokens of an answer; None if nothing limits it. The check of the counts uses a limit of at
+        least 1024. Without a limit, counts up to 10,000,000 (`MAX_TOKEN_COUNT`) are possible.
 
     Returns
     -------
@@ -293,8 +293,8 @@ def check_usage(
     n_bytes, n_messages : int
         Total size of the request's messages in UTF-8, and their number.
     answer_limit : int or None
-        Largest number of tokens of an answer; None if nothing limits it. In the check of the counts, less than 1024 counts as
-        1024. Without a limit, counts up to 10,000,000 (`MAX_TOKEN_COUNT`) are possible.
+        Largest number of tokens of an answer; None if nothing limits it. The check of the counts uses a limit of at
+        least 1024. Without a limit, counts up to 10,000,000 (`MAX_TOKEN_COUNT`) are possible.
 
     Returns
     -------

@@ -152,8 +152,8 @@ def find_key_uses(backend: str, model: str | None, variable: str | None, urls: I
     Returns
     -------
     tuple of KeyUse
-        One pair per variable (`variable`) and address, of which only the host without its port is given (`host`). Empty if the
-        judge sends no environment variable, or if the config names neither a variable nor an address.
+        One entry per variable and address: the name of the variable (`variable`) and the host without its port (`host`). Empty if
+        the judge sends no environment variable, or if the config names neither a variable nor an address.
     """
     provider, slash, _ = (model or "").partition("/")
     if not slash:
@@ -306,7 +306,7 @@ def check_key_uses(uses: Iterable[KeyUse], *, judge: str, file: Path | None) -> 
     """Check that environment variables with API keys may be sent to their hosts.
 
     A host is allowed if it belongs to the provider of the key, if a variable such as OPENAI_BASE_URL contains it, or if the user
-    has allowed it with `youden doctor --trust`. These rules also apply to this machine, for example to localhost.
+    has allowed it with `youden doctor --trust`. This machine (localhost) is no exception.
 
     Parameters
     ----------

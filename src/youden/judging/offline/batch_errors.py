@@ -33,7 +33,7 @@ def make_run_error(error: CallError, *, config: JudgeConfig, job: Job | None, st
     -------
     IncompleteRunError or JudgeError
         IncompleteRunError [batch-unreachable] if the failure was transient. Otherwise a JudgeError: [batch-unknown] if
-        the provider does not know the batch, or else with the slug that `to_judge_error` gives the failure.
+        the provider does not know the batch, or else the error that `to_judge_error` returns for the failure.
     """
     n_requests = "" if job is None else format_count(len(job.keys), "request")
     if job is not None and job.batch is not None and error.status == NOT_FOUND:
@@ -76,7 +76,7 @@ def batch_refused_error(job: Job, state: BatchState, *, judge: str) -> JudgeErro
     """Return the error [batch-refused] for a batch that the provider rejected as a whole.
 
     job : record of the batch
-    state : final state of the batch; the message contains the first three of the provider's reasons in it
+    state : final state of the batch, which contains the provider's reasons; the message lists the first three
     judge : name of the judge
     """
     reasons = "; ".join(f"{error.code}: {error.message}" for error in state.errors[:3]) or "no reason given"

@@ -23,9 +23,9 @@ def find_outcomes(
       a transient failure, so that it may be sent again. If the status is "failed", it has no outcome.
     - If the files are not complete, the result is missing and will follow.
 
-    job : record of the batch, with the hashes of its requests, without those whose results were stored earlier
-    state : final state of the batch. The files are complete if `state.n_lines` different requests of the batch have a valid
-        result in them, or a result that was stored earlier; if it is None, they never count as complete.
+    job : record of the batch, with the hashes of its requests whose results are not stored yet
+    state : final state of the batch. The files are complete if at least `state.n_lines` requests of the batch have a result, in
+        the files or stored earlier. If `state.n_lines` is None, the files never count as complete.
     files : contents of the result files. Damaged lines are ignored, and results of requests of other batches are not returned.
         If a request has several results, the first answer counts, or else the first error.
 

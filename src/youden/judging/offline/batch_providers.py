@@ -83,7 +83,7 @@ class BatchProvider(Protocol):
         Returns
         -------
         str
-            Id of the batch; of the existing one if the batch was started before.
+            Id of the batch. If the batch was started before, this is the id of the existing batch.
 
         Raises
         ------

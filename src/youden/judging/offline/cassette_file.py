@@ -119,7 +119,7 @@ class Cassette:
 
 
 def make_entry(key: str, request: Mapping[str, object], outcome: Completion | Failure) -> Entry:
-    """Make the entry of a request. The duration of its answer is set to 0, because it differs in each recording.
+    """Make the entry of a request. The duration of its answer is set to 0, so that recordings of equal answers are equal.
 
     Parameters
     ----------
@@ -203,16 +203,16 @@ def redact(entry: Entry, *, read: Callable[[Completion], Reading], labels: Itera
     Returns
     -------
     Entry
-        The entry with hashes (hex) in place of the texts of the request, of a refusal, and of the reason of a failure. All else,
-        including the request hash and log-probabilities, is kept. The text of an answer becomes the first of the following that
-        `read` parses as an equal `Reading`:
+        The entry with hashes (hex) in place of the texts of the request, of a refusal, and of the reason of a failure. All
+        other fields are kept, including the request hash and log-probabilities. The text of an answer becomes the first of the
+        following that `read` parses as an equal `Reading`:
 
         1. the hash of the text
         2. a label
         3. `<think>`, the beginning of reasoning
         4. a label in JSON
 
-        If none of them is parsed like this, the hash is used.
+        If none of them is, the hash is used.
     """
     if entry.redacted:
         return entry

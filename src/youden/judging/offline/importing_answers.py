@@ -130,9 +130,10 @@ def import_answers(
     Raises
     ------
     InputError
-        [export-no-calls]: if the judge makes no calls. [import-no-file]: if a path does not exist or a folder has no answers,
-        before anything is written. [import-unreadable], [import-columns]: if a file cannot be read; the answers of the files
-        before it are stored. [import-nothing]: if no row is a result. [import-other-plan]: if no row belongs to this plan.
+        [export-no-calls]: if the judge makes no calls. [import-no-file]: if a path does not exist, or a folder contains no
+        file of answers. Nothing is written then. [import-unreadable], [import-columns]: if a file cannot be read; the answers of
+        the files before it are stored. [import-nothing]: if no row is a result. [import-other-plan]: if no row belongs to this
+        plan.
     JudgeError
         [import-rejected]: if the engine rejected the first 1000 requests (`MAX_INITIAL_REJECTIONS`), or all of fewer requests;
         the rejections are not stored.

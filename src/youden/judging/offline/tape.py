@@ -88,7 +88,7 @@ class CassetteRecorder:
     ) -> None:
         """Add the outcome of a request in memory, unless the request is recorded already.
 
-        `save` writes the file, but only if the outcome of a request was added. A new judge is added in any case.
+        The judge is added even if the request is recorded already. `save` writes the file only if an outcome was added.
 
         Parameters
         ----------

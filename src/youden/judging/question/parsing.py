@@ -283,8 +283,9 @@ def read_answer(
         of the label. With "logprobs", the label in the text gives the hard answer, and the graded answer is the expected
         grade, Σ P(label)·grade. P(label) is the probability of the label as the first token, divided by the sum over all labels.
     is_sampled : bool, default False
-        Whether the answer was drawn at random, because the temperature is above 0 or the provider's default; used with
-        "logprobs" only. If False, an answer whose label is not the likeliest is "unparsed".
+        Whether the answer was drawn at random, because the temperature is above 0 or the provider's default. It has an
+        effect only with "logprobs". If it is False, or if the reply contains reasoning, an answer is "unparsed" unless its label
+        is the likeliest.
 
     Returns
     -------

@@ -75,7 +75,7 @@ class Prompt:
             The texts, in the order in which the judge sees them. Each is put between tags that neither text contains.
             Lone surrogates, which cannot be encoded, are replaced.
         task : str, default ""
-            Prompt of the item; without effect if the template does not contain {{task}}. An empty one leaves empty tags.
+            Prompt of the item; without effect if the template does not contain {{task}}. If "", the message has empty tags.
         hint : str, default ""
             Text that is appended to the user message without a separator.
 
@@ -114,7 +114,8 @@ class Prompt:
         Returns
         -------
         tuple of Message
-            The system message, if the prompt has one, unchanged; and the user message, which is the filled template and `hint`.
+            The system message, if the prompt has one, and the user message: the filled template followed by `hint`. The system
+            message is returned unchanged.
 
         Raises
         ------

@@ -153,16 +153,16 @@ class Questions:
         first, second : str
             The texts, in the order in which the judge sees them.
         task : str, default ""
-            Prompt of the item, which is not truncated; its length leaves less room for the texts. Pass "" if the judge's prompt
-            does not contain {{task}}.
+            Prompt of the item. It is not truncated, and reduces the room for the texts. Pass "" if the judge's prompt does not
+            contain {{task}}.
         replicate : int, default 0
             Number of the replicate, for a trial that is sent several times.
 
         Returns
         -------
         Request
-            Model, messages and parameters. Its hash differs for each replicate. It may exceed the context window, in particular
-            with "refuse"; `fits` checks this.
+            Model, messages and parameters. Its hash differs for each replicate. It may exceed the context window, for
+            example if `truncate` is "refuse"; `fits` checks this.
         """
         if self.max_text_characters is not None:
             max_characters = max(0, self.max_text_characters - len(task))

@@ -520,7 +520,7 @@ async def run_loops(loops: Sequence[RequestLoop], stop_reason: StopReason, *, gr
     YoudenError
         The error in `stop_reason`, after the calls in flight have ended.
     asyncio.CancelledError
-        If this coroutine was cancelled, after the calls in flight have ended or, when `grace` is over, were cancelled.
+        If this coroutine was cancelled. The calls in flight have then ended, or were cancelled after `grace` seconds.
     Exception
         An error other than CallError that a backend raises. The other loops are then cancelled.
     """

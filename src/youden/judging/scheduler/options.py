@@ -80,7 +80,7 @@ def make_batch_options(
         Called with a line of text for each change. Default: nothing is reported.
     folder : str or Path, optional
         Folder for the files of batches, if the judge exchanges them with an external engine (`batch_provider: folder`) and the
-        store is not a file. Otherwise ignored: if the store is a file, the folder `batches` next to the store is used.
+        store is not a file. If the store is a file, `folder` is ignored, and the folder `batches` next to the store is used.
 
     Returns
     -------
@@ -141,7 +141,7 @@ class JudgingOptions:
     keys : callable
         Source of the keys of a plan.
     unanswered : set of str
-        Hashes of the requests that were sent with these options and got no answer. `retry_failed` does not resend them, also
+        Hashes of the requests that were sent with these options and got no answer. `retry_failed` does not resend them, even
         if another plan is judged with the same options.
     """
 

@@ -61,7 +61,7 @@ class Work(Protocol):
         usd : float
             Cost of all attempts of the call, for all rows together, in USD; NaN if unknown, 0 if `stored`.
         stored : bool
-            True if no request was sent, because the outcome was in the store already or the request cannot be sent.
+            Whether no request was sent, because the outcome was in the store already, or because the request cannot be sent.
 
         Returns
         -------
@@ -118,11 +118,11 @@ class Outcomes:
     def record_answer(self, call: Call, completion: Completion) -> None:
         """End a call with an answer: add it to the store, pass it to `work`, and show the progress.
 
-        An answer shows that the server works. Earlier failures were therefore due to their requests, and are added to the store,
-        too. The caller has to write both to the disk by `store.flush`.
+        An answer shows that the server works. Earlier failures were therefore due to their requests, and are also added to the
+        store. The caller has to write the store to the disk with `store.flush`.
 
-        If the judge needs log-probabilities, and the first three requests of the run all fail or get answers without them, the
-        end of the run is requested. The answers are stored nevertheless.
+        If the judge needs log-probabilities, and the first three requests all fail or get answers without log-probabilities,
+        the end of the run is requested. The answers are stored nevertheless.
 
         call : the call, with its cost in USD (`usd`)
         completion : the reply, also one that cannot be parsed
@@ -154,15 +154,15 @@ class Outcomes:
         error : CallError
             Why the attempt failed. After a fatal error, the end of the run is requested, and no failure is stored.
         may_retry : bool
-            Whether the caller can send the call again, whatever the kind of the error. If not, the call ends with a failure. The
-            failure is stored as soon as any call of the run was answered, or else at the end of the run.
+            Whether the caller can send the call again after a transient error or a rejection. If not, the call ends with a
+            failure. The failure is stored as soon as any call of the run was answered, or else at the end of a run that was
+            not stopped.
 
         Returns
         -------
         bool
-            True if the call has ended. False if the caller has to send it again: if `may_retry` is True, after a transient error
-            or a rejection. If the run is about to end, a transient error ends the call without a stored failure, so that the
-            next run sends the request again.
+            True if the call has ended, False if the caller has to send it again. If the run is about to end, a transient error
+            ends the call without a stored failure, so that the next run sends the request again.
         """
         if error.kind == "fatal":
             self.stop.request_stop(lambda: self._make_fatal_error(error))

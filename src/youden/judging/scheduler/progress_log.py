@@ -39,7 +39,8 @@ class ProgressLog:
     Raises
     ------
     ConfigError
-        [log-unwritable]: if the file cannot be opened. Later, if it cannot be written, for example because the disk is full.
+        [log-unwritable]: if the file cannot be opened. The methods raise it if the file cannot be written, for example because
+        the disk is full.
     """
 
     def __init__(
@@ -88,7 +89,7 @@ class ProgressLog:
         outcome : str, default "answered"
             "answered", or the reason why these trials have no answer, for example "refused".
         usd : float, default 0
-            Cost in USD of the call for these trials; NaN if unknown.
+            Cost of the call for these trials in USD; NaN if unknown.
         stored : bool, default False
             Whether the outcome was in the store already.
         """
@@ -97,9 +98,8 @@ class ProgressLog:
         is_answered = outcome == "answered"
         n_failed = 0 if is_answered else n
         reason = "" if is_answered else outcome
-        n_stored = (
-            n if stored and outcome != "not_asked" else 0
-        )  # a request that is too long has no outcome in the store
+        # a request that is too long ("not_asked") has no outcome in the store
+        n_stored = n if stored and outcome != "not_asked" else 0
         self._progress.advance(n, failed=n_failed, usd=usd, cached=n_stored, reason=reason)
 
     def record_throttled(self) -> None:

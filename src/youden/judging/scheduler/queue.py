@@ -224,7 +224,7 @@ class Dispatcher:
         await self._lease_and_queue(list(self.calls_of_other_processes.values()))
 
     async def _announce_batches(self) -> None:
-        """Tell the user how many rows wait for batches in progress, if there are any, and count these batches towards the cap."""
+        """Tell the user how many rows wait for batches in progress, and count these batches towards the cap."""
         n_rows_by_key = await asyncio.to_thread(self._count_unanswered_in_batches)
         n_rows = sum(n_rows_by_key.values())
         if n_rows:

@@ -315,18 +315,20 @@ def exceeds_max_missing(n_missing: int, n_done: int, *, max_missing: float, is_c
 
     Parameters
     ----------
-    n_missing, n_done : int
-        Number of trials without an answer, and number of all trials, among those that have an outcome.
+    n_missing : int
+        Number of trials whose outcome is not an answer.
+    n_done : int
+        Number of trials that have an outcome. If `is_certain`, number of all trials of the plan.
     max_missing : float
         Largest fraction of trials without an answer with which the run continues, in [0, 1].
     is_certain : bool, default False
-        Whether `n_done` counts all trials of the plan, also those without an outcome.
+        Whether `n_done` counts all trials of the plan, so that the fraction cannot fall any more.
 
     Returns
     -------
     bool
-        True if `n_done` is at least 200, and `n_missing` exceeds `max_missing` · `n_done` by more than three standard errors, or,
-        if `is_certain`, by any number.
+        True if `n_done` is at least 200, and `n_missing` exceeds `max_missing` · `n_done` by more than three standard errors. If
+        `is_certain`, any excess is enough.
     """
     if n_done < MIN_TRIALS_BEFORE_STOP:
         return False
@@ -419,7 +421,7 @@ def make_outage_error(error: CallError, *, judge: str, address: str, outage: flo
     error : the last failure
     judge : name of the judge
     address : address of its server
-    outage : seconds without a response, a lower bound
+    outage : number of seconds for which the server has not responded, or longer
     """
     return IncompleteRunError(
         f"The judge '{judge}' at {address} has not responded for more than {outage:g} s: {error.reason} "

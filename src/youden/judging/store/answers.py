@@ -306,8 +306,8 @@ class Store:
         outcome : Completion or Failure
             Outcome of the request.
         replaces_answer : bool, default False
-            Whether an answer replaces the stored answer, because the request was repeated. By default, a stored answer is kept;
-            an answer that is not flushed yet is always replaced by a later one.
+            Whether an answer replaces the stored answer, because the request was repeated. By default, a stored answer is kept.
+            An answer that was added, but not flushed yet, is always replaced by a later answer.
         may_flush : bool, default True
             Whether this call may flush and wait for the disk. It flushes if 64 outcomes (`MAX_PENDING_WRITES`) are in memory, or
             if the last flush was at least 0.25 seconds (`FLUSH_INTERVAL_SECONDS`) ago. If False, the caller has to call `flush`.

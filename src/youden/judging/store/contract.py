@@ -134,7 +134,7 @@ class PendingWrites:
     def pay(self, account: str, key: str, payment: Payment) -> None:
         """Add a payment, to be written with the outcomes.
 
-        Payments of one account for one request are summed, also with payments that the store has already.
+        All payments of one account for one request are summed, including those that are already in the store.
 
         Parameters
         ----------
@@ -293,7 +293,7 @@ class StorageBackend(Protocol):
         """Return the holders of leases and the latest expiry time of each, which changes whenever the holder renews."""
 
     def renew(self, owner: str, *, seconds: float) -> None:
-        """Renew all leases of a holder, also expired ones, unless another holder has acquired them.
+        """Renew all leases of a holder, including expired ones that no other holder has acquired.
 
         If the holder has no leases, nothing happens.
 

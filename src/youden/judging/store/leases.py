@@ -71,7 +71,7 @@ class Leases:
     Attributes
     ----------
     n_losses : int
-        How often `renew` was called after the leases may have expired.
+        Number of renewals that came too late: another process may have acquired the leases by then.
     """
 
     def __init__(self, backend: StorageBackend, *, now: Callable[[], float] = monotonic_seconds) -> None:

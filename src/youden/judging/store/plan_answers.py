@@ -159,7 +159,7 @@ class Costs:
     def with_stored_payments(self, request_hashes: np.ndarray, payments: Mapping[str, Payment]) -> Costs:
         """Return the costs of all invocations of a run, from its stored payments.
 
-        The costs in this object, those of the current invocation, are not added, because the stored payments include them.
+        The costs in this object are those of the current invocation. They are not added: the stored payments include them.
 
         Parameters
         ----------
@@ -246,7 +246,7 @@ class PlanAnswers:
         rows, keys : sequence of int, of str
             Positions of the trials in the plan, and their request hashes.
         readings : sequence of (Reading, Completion or None)
-            The parsed answer, or the reason why it is missing, and the completion that was parsed; None if there is none.
+            The parsed answer, or the reason why it is missing; and the completion that was parsed, None if there is none.
         are_new : sequence of bool
             Whether the answer was received in this invocation.
         """
@@ -287,7 +287,7 @@ class PlanAnswers:
         usd_calibration : float, default 0
             USD that the judge's calibration paid for these answers.
         warnings : tuple of Finding, default ()
-            Findings that come first; findings on several served models and on missing answers are added.
+            Other findings. Those on several served models and on missing answers are appended to them.
 
         Returns
         -------
@@ -350,8 +350,8 @@ def read_answers(
     is_new : bool array, shape (n_trials,), optional
         Whether an answer was received in this invocation. Default: none was.
     on_read : callable, optional
-        Called as ``on_read(n, outcome=str, stored=bool)`` several times, with a number of trials (not cumulative), "answered" or
-        the reason why they have no answer, and whether their outcome was stored before this invocation.
+        Called several times as ``on_read(n, outcome=str, stored=bool)``. `n` is the number of further trials with this outcome:
+        "answered", or the reason why they have no answer. `stored` is whether it was stored before this invocation.
     on_not_stored : callable, optional
         Called with the key and the row of each trial that could be sent but has no outcome in the store.
     not_stored : str, default "not_asked"

@@ -60,7 +60,8 @@ class SharedBudget(Budget):
     def can_reserve(self, usd: float) -> bool:
         """Return whether a cost in USD can be reserved now, after requesting more of the cap if necessary.
 
-        If it can, no other member is granted this amount until `reserve_unconditionally` or `can_reserve` is called again.
+        If it can, the amount is kept for this member until `reserve_unconditionally` is called, or `can_reserve` allows another
+        amount.
         """
         amount = math.ceil(usd * PICODOLLARS_PER_USD)
         if self._count_available_picodollars() < amount:
@@ -135,9 +136,11 @@ class SharedBudget(Budget):
             self._reserved -= math.ceil(reserved * PICODOLLARS_PER_USD)
 
     def count_batch(self, batch_id: str, usd: float) -> None:
-        """Count a batch that an earlier command of the run left in progress as spent, unless a living member may poll it.
+        """Count the cost of a batch in progress as spent, because an earlier command of the run may have started it.
 
-        batch_id : id of the batch, which is counted once
+        The batch is not counted while other processes of the run are alive, because it may be theirs.
+
+        batch_id : id of the batch, which is counted only once
         usd : largest possible cost of the batch in USD; if it is NaN (unknown), the whole cap counts
         """
         if batch_id not in self._counted_batches and self._group.others.n == 0:

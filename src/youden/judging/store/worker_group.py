@@ -476,17 +476,17 @@ def add_unconfirmed_amount(store: Store, run: str, account: str, paid: RunPaymen
     store : Store
         Store of the run, which is only read.
     run, account : str
-        Name of the run, and its cost account, as the processes of the run named it.
+        Name of the run and of its cost account, as the processes of the run passed them.
     paid : RunPayments
         USD that the account contains: for answers, and for calls that may have been paid (`usd_unconfirmed`).
 
     Returns
     -------
     RunPayments
-        `paid` with this amount added to `usd_unconfirmed`: the part of the cap that the killed processes were granted, minus
-        `paid` and the largest possible cost of the store's batches in progress. `paid` itself if there is no such amount, if
-        `account` is not the account of these processes, or if a process of the run is alive, because its calls may still be
-        answered.
+        `paid` with this amount added to `usd_unconfirmed`. The amount is the part of the cap that the killed processes were
+        granted, minus `paid` and the largest possible cost of the store's batches in progress. `paid` itself if there is no such
+        amount, or if `account` is not the account of these processes. Also `paid` itself if a process of the run is alive,
+        because its calls may still be answered.
     """
     if not hasattr(store.backend, "read_members"):  # a plugin for an earlier version of the contract
         return paid

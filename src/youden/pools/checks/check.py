@@ -97,7 +97,7 @@ def estimate_costs(
     pool : Pool
         Pool to judge.
     length : int array (n_agents, n_items)
-        Characters of each first response, −1 for a missing one. Four characters count as one token.
+        Characters of the first response of each agent to each item, −1 if it is missing. Four characters count as one token.
     designs : sequence of str, optional
         Names of designs. Default: all.
 

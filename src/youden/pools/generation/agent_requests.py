@@ -307,7 +307,7 @@ class ModelWork:
     def record_outcome(
         self, rows: Sequence[int], key: str, outcome: Completion | Failure | None, *, usd: float, stored: bool
     ) -> str:
-        """Record the outcome of a request, and count it in the `Models` of all models.
+        """Record the outcome of a request, and count it in the `Models` object, which counts the requests to all models.
 
         A completion is added to `answers` under its key. If the model's reasoning did not end, it also counts as failed.
 
@@ -341,7 +341,8 @@ class ModelWork:
 def read_response(completion: Completion) -> str | None:
     """Return the response in a completion, None if the model's reasoning did not end.
 
-    A reply that reached its limit of tokens without a response consists of reasoning, which some servers do not return.
+    If a reply reached its limit of tokens without a response, the model was still reasoning. Some servers do not return the
+    reasoning, so that the text of such a reply is empty.
     """
     response = strip_leading_reasoning(completion.text or completion.refusal or "")
     return None if is_cut_off(completion) and not (response or "").strip() else response

@@ -84,8 +84,8 @@ def load_instruction(name: str, *, folder: Path, notes: bool = False) -> Instruc
     Parameters
     ----------
     name : str
-        Name of a file without its suffix, or a path that ends in .md. The file is searched for in prompts/agents/ of the current
-        folder, and then of youden.
+        Path that ends in .md, or name of a file without this suffix. A name is searched for in the folder prompts/agents/ of
+        the current folder, and then in that of youden.
     folder : Path
         Folder in which relative paths start.
     notes : bool, default False

@@ -87,8 +87,8 @@ def generate(
     Returns
     -------
     GenerationResult
-        The `pool`, in which missing responses stay missing and which is not written to a file; `n_asked`, the number of calls
-        that a model answered, without answers from the store; `n_failed`; `usd`, the cost of all calls; and `notes`.
+        The pool, which is not written to a file, with the numbers of calls, their cost and notes. Responses without an answer
+        are missing in the pool.
 
     Raises
     ------
@@ -161,7 +161,7 @@ def check_stored_responses(generation: Generation, out: Path, store: str) -> Non
     out : Path
         Folder of the pool. Without a pool in it, nothing is checked.
     store : str
-        Path or URL of the store, which need not exist.
+        Path or URL of the store. A store that does not exist has no answers.
 
     Raises
     ------
@@ -185,14 +185,14 @@ def check_stored_responses(generation: Generation, out: Path, store: str) -> Non
 
 
 def _count_responses(pool: Pool) -> dict[str, Positions]:
-    """Count the responses of each agent to each item that are not blank, int arrays (n_items,) by id of the agent."""
+    """Count the responses to each item that are not blank, by agent: id of the agent → int array (n_items,)."""
     has_text = np.array([[bool((text or "").strip()) for text in texts] for texts in pool.all_texts])
     counts = has_text.reshape(pool.repeats, pool.n_agents, pool.n_items).sum(axis=0)
     return {agent.id: n_by_item for agent, n_by_item in zip(pool.agents, counts, strict=True)}
 
 
 def _read_stored_responses(generation: Generation, store: str) -> Responses:
-    """Return the responses whose answers a store has, by the id of the agent. Other responses are None."""
+    """Make the responses from the answers in a store, without sending requests; None if an answer is missing."""
     answers: Store | None = None
 
     async def find_answers(requests: Mapping[str, AgentRequest]) -> Mapping[str, Completion]:
@@ -221,7 +221,7 @@ def _set_max_tokens(file: AgentsFile) -> dict[str, JudgeConfig]:
 
 
 def _make_limit(model: JudgeConfig, max_tokens: int) -> dict[str, Json]:
-    """Return the keys of a model's config that limit the tokens of an answer, by the parameter that the config uses."""
+    """Return the keys of a model's config that set its limit of tokens, which is named as the config already names it."""
     if "max_completion_tokens" in model.parameters:
         return {"max_tokens": None, "parameters": {**model.parameters, "max_completion_tokens": max_tokens}}
     return {"max_tokens": max_tokens}

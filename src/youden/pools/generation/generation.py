@@ -87,7 +87,7 @@ class Generation:
         return Cost(n_responses, calls, tokens_in, tokens_out, or_none(usd))
 
     def _count_input_characters(self, agent: AgentSpec) -> int:
-        """Count the characters of the texts to which an agent responds: prompts, or longest responses of another agent."""
+        """Count the characters of all texts to which an agent responds: prompts, or another agent's longest responses."""
         while agent.based_on != SOURCE:
             agent = next(spec for spec in self.file.agents if spec.id == agent.based_on)
             if agent.model is not None:
@@ -135,8 +135,8 @@ def plan_generation(file: AgentsFile, items: tuple[Item, ...], *, repeats: int =
     Returns
     -------
     Generation
-        What is to be generated; its `cost` has the maximum number of calls and tokens, and the maximum cost in USD, None if a
-        price is unknown. No request has been sent.
+        Plan of the generation; no request has been sent. Its `cost` has the maximum numbers of calls and tokens, and the maximum
+        cost in USD, None if a price is unknown.
 
     Raises
     ------

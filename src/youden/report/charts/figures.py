@@ -188,7 +188,7 @@ def draw_ranking_figure(agents: Sequence[RankedAgent], *, level: float, source: 
     ----------
     agents : sequence of RankedAgent
         Ranking, best agent first. The first `MAX_RANKED` (200) agents with an ability are drawn; at least one agent must have an
-        ability. The average is that of all agents with an ability, also of those that are not drawn.
+        ability. The average is taken over all agents with an ability, including those that are not drawn.
     level : float
         Confidence level of the intervals, for display: for example, 0.95.
     source : str

@@ -124,11 +124,12 @@ def measure_groups(pairs: PairMeans, groups: Sequence[str | None], agents: Seque
     Returns
     -------
     list of GroupLine
-        One entry per group: its name `group`, `n_agents`, mean agreement `inside` the group, `across` (its agents with others)
-        and `outside` (among others), and the influence `correlation`, with the agent `most_moved` and the absolute change
-        `max_change` of its rank. Without a known influence, `max_change` is 0; other unknown measures are None. A group is left
-        out if neither agreement nor influence could be measured. Groups with a known agreement come first, otherwise groups are
-        in the order of their first agents.
+        One entry per group. `inside`, `across` and `outside` are the mean agreements within the group, of its agents with other
+        agents, and among other agents. `correlation` is the influence of the group. `most_moved` is the agent whose rank changes
+        most without the group, and `max_change` is the absolute change. If the influence is unknown, `max_change` is 0; other
+        unknown measures are None. If `outside` is the only unknown agreement, it is NaN. A group is left out if neither agreement
+        nor influence could be measured. Groups with a known agreement come first; otherwise, groups are in the order of their
+        first agents.
 
     Notes
     -----

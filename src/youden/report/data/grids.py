@@ -58,7 +58,7 @@ class AgentGrid(ReadOnly):
         agreement : float array (n_rows, n_rows)
             Mean of the known agreements in each tile; NaN if there are none.
         names : tuple of str
-            Label of each row and of the same column: the id of its agent, or "FIRST … LAST" for several agents.
+            Label of each row, and of the column with the same number: the id of its agent, or "FIRST … LAST" for several agents.
         agents_per_tile : int
             Number of agents in a row or column of tiles; the last one may have fewer.
         """
@@ -82,15 +82,15 @@ def make_agent_grid(evidence: Evidence, ranked: Sequence[str], *, fpr: float | N
     ranked : sequence of str
         Ids of all agents of the run, best first.
     fpr : float or None
-        False-positive rate of all pairs together, to be subtracted from the agreement of each pair; None to subtract nothing. It
-        is ignored if each pair has its own rate (`evidence.own_rates`), because `evidence` has already subtracted these rates.
+        False-positive rate of all pairs together, to subtract from the agreement of each pair; None to subtract nothing. It is
+        ignored if each pair has its own rate (`evidence.own_rates`), because `evidence` has already subtracted these rates.
 
     Returns
     -------
     AgentGrid
-        `agreement`, float array (n_agents, n_agents), by position of the agents in the run (`evidence.agent_ids`), NaN on the
-        diagonal and for pairs that were not compared. A row is the agent whose response is shown first. Also two orders of the
-        agents, int64 arrays (n_agents,) of positions: `by_rank`, and `by_cluster`, by hierarchical clustering.
+        `agreement`, float array (n_agents, n_agents), by position of the agents in the run (`evidence.agent_ids`). It is NaN on
+        the diagonal and for pairs that were not compared. A row is the agent whose response is shown first. Also two orders of
+        the agents, int64 arrays (n_agents,) of positions: `by_rank`, and `by_cluster`, by hierarchical clustering.
 
     Raises
     ------

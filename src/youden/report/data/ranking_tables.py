@@ -150,8 +150,8 @@ def add_report_columns(
     -------
     tuple of RankedAgent
         The same agents, in the same order, with all columns of `rows`. Three values are added, each None if unknown: `p_best`,
-        the probability of being the best; `length_place`, the rank by mean number of words (1 for the longest responses; ties
-        share the best rank); and `bar`, the position of the interval in percent of an axis that all agents share.
+        the probability of being the best; `length_place`, the rank by mean number of words, 1 for the longest responses, where
+        ties share the best rank; and `bar`, the position of the interval in percent of an axis that all agents share.
     """
     length_rank_by_agent = {} if pool is None else _rank_by_length(pool)
     p_best_by_agent = choice.p_best if choice else {}

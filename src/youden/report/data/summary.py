@@ -187,8 +187,8 @@ class Summary:
         -------
         Table
             One row of texts per agent, with its ranks (if there are several agents), id, ability, interval and bar. The group and
-            further results are added if any agent has them. The title states the name of the run and the numbers of all its
-            agents and items.
+            further results are added if any agent has them. The title states the name of the run and how many agents
+            and items it has in all.
         """
         columns = list(self._iter_table_columns(self.ranking[:max_agents], bar_cells))
         headings = [column.heading for column in columns]

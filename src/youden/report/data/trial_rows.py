@@ -238,7 +238,8 @@ class TrialRows:
             Column by which the trials are sorted: ids alphabetically, "kind" by the order of `KINDS`, the most surprising kind
             first. Missing values come last, and ties stay in the order of the run, in both directions.
         descending : bool, default False
-            Whether to sort from the largest value to the smallest; for "kind", from the least surprising to the most.
+            Whether to sort from the largest value to the smallest; for "kind", from the least surprising kind to the most
+            surprising.
 
         Returns
         -------

@@ -28,15 +28,15 @@ def iter_advice(summary: Summary, notes: Sequence[str], *, additivity: bool = Tr
     notes : sequence of str
         Sentences about data that could not be read.
     additivity : bool, default True
-        Whether to warn about an R² below 0.5, because such scores are not additive. Pass False if cells were compared with too
-        few partners: R² then shows nothing about additivity.
+        Whether to warn that the scores are not additive if R² is below 0.5. Pass False if cells were compared with too few
+        partners: R² then shows nothing about additivity.
 
     Yields
     ------
     Finding
         First `summary.warnings`. Then a warning for each of these: a fit that did not end normally, more than 1% of the calls
-        without an answer, several components of cells, a false-positive rate above .05, and the small R². An unknown value gives
-        no warning. Then one warning per note. The checks of the ranking are not included.
+        without an answer, several components of cells, a false-positive rate above .05, and the small R². Values that are
+        unknown cause no warning. Then one warning per note. The checks of the ranking are not included.
     """
     facts, calls = summary.facts, summary.calls
     yield from summary.warnings
@@ -127,8 +127,8 @@ def group_warnings(advice: Sequence[Finding], checks: RankingChecks, *, headline
     Returns
     -------
     tuple of Group
-        One entry per subject with a warning, in the order "judge", "pool", "data". Each has the subject `about`, and `lines`.
-        The slug of a warning determines its subject. Warnings of the same kind are merged in one line.
+        One entry per subject with a warning, in the order "judge", "pool", "data". Each has the subject, `about`, and the
+        warnings, `lines`. The slug of a warning determines its subject. Warnings of the same kind are merged into one line.
     """
     lines = merge_by_kind((*advice, *checks.warnings), headline=headline)
     groups = [Group(about, tuple(line for subject, line in lines if subject == about)) for about in TITLES]

@@ -121,7 +121,7 @@ def draw_ranking_alone(agents: Sequence[RankedAgent], *, source: str, level: flo
     level : float
         Confidence level of the intervals, for display: for example, 0.95.
     unit : str, optional
-        Unit of the abilities, for display; "" for "score (TPR − FPR)".
+        Unit of the abilities, for display. By default, it is shown as "score (TPR − FPR)".
 
     Returns
     -------
@@ -229,8 +229,8 @@ def collect_trial_data(
         `raw` : raw answer of the judge to each trial; None if it is not stored
         `prompt` : prompt of the judge
 
-        None for an imported run. If `has_sample` is False, the script uses only `prompt`. Then `agents`, `items`, `columns`,
-        `lines`, `texts` and `raw` are empty, but `first` and `second` are not.
+        None for an imported run. If `has_sample` is False, the script uses only `prompt`. All other entries except `first` and
+        `second` are then empty.
     """
     if trials is None:
         return None

@@ -149,7 +149,7 @@ def _render_study(title: str, parts: Sequence[StudyPart], *, home: str | None = 
 
     title : title of the page
     parts : results of the study, for example one part per run
-    home : path of a URL of the list of runs of the viewer; None for a page in a file
+    home : URL path of the viewer's list of runs; None for a page in a file
     """
     figures: dict[str, Json] = {}  # name of a figure on the page → figure
     parts_with_figure_names = []
@@ -440,9 +440,10 @@ def write_comparison(first: RunFolder, second: RunFolder, *, out: Path | None = 
     out : file to write, which is replaced if it exists; missing folders are created. By default, against-SECOND.html in the
         folder of the first run, with SECOND the name of the folder of the second run.
 
-    Raises RunFolderError if a file of a run is missing or damaged; [compare-nothing] if the runs have no agent in common;
-    [compare-preferences] if a run asks for preferences and fewer than 3 agents are in both. Rankings older than the answers are
-    not detected.
+    Raises RunFolderError if a file of a run is missing or damaged; [fit-stale], [run-other-plan] if a run was planned or judged
+    again since it was fitted; [compare-nothing] if the runs have no agent in common; [compare-preferences] if a run asks for
+    preferences and fewer than 3 agents are in both. Raises ConfigError [judges-pools] if both runs ask for preferences and judged
+    different pools.
     """
     path = first.file(f"against-{second.path.resolve().name}.html") if out is None else out
     if first.asks_preference or second.asks_preference:
@@ -455,10 +456,10 @@ def write_comparison(first: RunFolder, second: RunFolder, *, out: Path | None = 
 def render_preference_comparison(first: RunFolder, second: RunFolder, *, home: str | None = None) -> str:
     """Render a comparison of two fitted runs, at least one of which asks for preferences, as HTML.
 
-    If the other run asks for information, the page has a figure of the abilities in both runs, unless the package for charts is
-    missing.
+    If only one run asks for preferences, the page has a figure of the abilities in both runs. It is left out if the package
+    for charts is not installed.
 
-    home : path of a URL of the list of runs of the viewer; None for a page in a file
+    home : URL path of the viewer's list of runs; None for a page in a file
     """
     if first.asks_preference and second.asks_preference:
         study = compare_preference_runs(first, second)
@@ -484,7 +485,7 @@ def write_picture(folder: RunFolder, slug: str, *, kind: PictureKind, out: Path 
 
     Raises ConfigError [unknown-chart] if the run has no such figure (the message lists its figures), [pictures-missing] if a
     required package is not installed; RunFolderError if a file of the run is missing or damaged, and [run-preference] if the run
-    asks for preferences. A ranking older than the answers is not detected.
+    asks for preferences. It is not checked whether the ranking is older than the answers.
     """
     vega.need_pictures()  # raises an error if a package is missing
     path = folder.file(f"{slug}.{kind}") if out is None else out
@@ -507,8 +508,9 @@ def write_as(
     kind : {"html", "md", "csv", "png", "svg"}
         "html": the whole report. "md": its summary. "csv": the ranking. "png", "svg": one figure.
     out : path, optional
-        File to write; an existing one is replaced, and missing folders are created. Default, in the run's folder: CHART.KIND for
-        a figure, against-RUN.html for two runs, with RUN the name of the folder `against`, and otherwise report.KIND.
+        File to write; an existing one is replaced, and missing folders are created. Default: a file in the run's folder. It is
+        CHART.KIND for a figure, against-RUN.html for two runs (RUN is the name of the folder `against`), and otherwise
+        report.KIND.
     chart : str, optional
         Short name of the figure of "png" and "svg"; ignored for others. Default: "ranking".
     against : RunFolder, optional
