@@ -139,7 +139,7 @@ def _check_one_unit(
 ) -> None:
     """Check that a column with labels such as 80% or yes, which mean numbers from 0 to 1, has no plain numbers above 1.
 
-    A label that means 0, such as fail, may be next to any number.
+    A label that means 0, such as fail, may occur together with any number.
 
     located_rows : location and fields of each row
     name : name of the column

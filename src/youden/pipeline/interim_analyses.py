@@ -98,8 +98,8 @@ def analyse_rounds(
     """Analyse the search of an adaptive plan after each of its rounds.
 
     trials : trials of the run
-    request : its `previous_search` has the results of an earlier call; None to analyse all rounds. Rounds in these results are
-        not analysed again, except the last round, because its abilities are returned.
+    request : its `previous_search` has the results of an earlier call; if it is None, all rounds are analysed. Rounds in these
+        results are not analysed again, except the last round of the plan, because its abilities are returned.
     estimate : function that takes the number of a round, from 0, and returns the abilities by the answers up to this round. It
         returns None if these answers do not link all agents.
 

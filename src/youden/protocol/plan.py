@@ -270,9 +270,9 @@ def make_plan(
     PlanError
         If budget, holdout, options or design do not fit the pool; the message names what to change. For example, [pool-small]:
         if the pool has fewer than 2 items or fewer than 3 agents. One or two agents are enough if they have several responses
-        to an item, which are compared by self-trials. Also [calls-invalid], [holdout], [holdout-rule] and [plan-question]: if the
-        value of this argument is not allowed; [self-trials], [repeats-few]: if `self_trials` is not 0, and the plan is in rounds
-        or for preferences, or no agent has two responses to two items.
+        to an item, which are compared by self-trials. [calls-invalid], [holdout], [holdout-rule], [plan-question] and
+        [self-trials]: if the value of the respective argument is not allowed. [self-trials] and [repeats-few] are also raised if
+        `self_trials` is not 0, and the plan is in rounds or for preferences, or no agent has two responses to two items.
     ConfigError
         [unknown-design] if no such design is registered; [argument-type] if an argument has the wrong type.
 

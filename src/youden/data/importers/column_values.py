@@ -208,8 +208,8 @@ class TableColumns(dict[str, ColumnValues]):
 
         The result is True in two cases:
 
-        - There are more items than agents, and the number of rows is at least 90% of n_agents · n_items times the largest
-          number of rows of one (agent, item) pair.
+        - There are more items than agents, and the number of rows is at least 0.9 · n_agents · n_items · n_repeats, with
+          n_repeats the largest number of rows of one (agent, item) pair.
         - The number of different (agent, item) pairs is at least 80% of the number of rows, and at least half of
           n_agents · n_items.
 
