@@ -109,7 +109,7 @@ async def rank_logs_async(
     store: str | Path | None = None,
     max_cost: float | None = None,
 ) -> pd.DataFrame:
-    """Rank the models in logs of Inspect without blocking the event loop.
+    """Rank the models in logs of Inspect in a running event loop, which stays free while requests are answered.
 
     The parameters, the result and the errors are those of `rank_logs`. Cancelling the call stops the requests; answers received
     so far are kept. The event loop is blocked while the logs are read, while the ranking is computed, and while a judge without

@@ -317,8 +317,9 @@ def add_calls(
 def add_repeats(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
     """Extend a plan by repeats, which are further responses of the agents to the same items.
 
-    The new trials are drawn in blocks, each of which compares all agents on one item. A comparison of two agents of the first plan
-    may occur once per response that an agent has to an item. A trial shows the response that the plan has shown least often.
+    The new trials are drawn in blocks, each of which compares all agents on one item. A comparison of two agents of the first
+    plan may occur once per response that an agent has to an item. A trial shows the response that the plan has shown least
+    often.
 
     Parameters
     ----------

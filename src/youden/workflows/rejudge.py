@@ -96,8 +96,8 @@ def plan_rejudge(
         Store to use if neither `changes` nor the new folder names one. Default: the store of the project. Ignored if the judge
         is that of the run.
     families : mapping of str to str, optional
-        Agent families by judge name that `compare_rejudged` will get; only the names are checked, so that no request is sent
-        if one is wrong. The name of a replayed judge is not known yet, so that they are not checked for a replay.
+        Agent families by judge name that `compare_rejudged` will get. Only the names are checked, so that no request is sent
+        if one is wrong. For a replay, they are not checked, because the name of the replayed judge is not known yet.
 
     Returns
     -------

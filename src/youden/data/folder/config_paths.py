@@ -23,8 +23,8 @@ def make_relative(key: str, value: object, folder: Path) -> object:
     value : value of the key; a path is relative to the current directory, or absolute
     folder : folder to which the result is relative; itself relative to the current directory, or absolute
 
-    Returns the path as a text with forward slashes, a changed copy of the settings of a judge, or the unchanged value. An absolute
-    path becomes relative, too.
+    Returns the path as a text with forward slashes, a changed copy of the settings of a judge, or the unchanged value. An
+    absolute path becomes relative, too.
     """
     if key == "judge" and isinstance(value, dict) and _has_prompt_file(value):
         return value | {"prompt": _format_relative(value["prompt"], folder)}

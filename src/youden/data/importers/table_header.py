@@ -52,9 +52,9 @@ def count_cells(record: Sequence[Json]) -> int:
 def find_rows_below_header(records: Records, file: Path, add_note: AddNote, *, ragged: bool = False) -> Rows:
     """Find the header of a table, and return the rows below it.
 
-    The header is the first line with several cells that is not a title. These parts are left out: empty columns, duplicate columns
-    (same name and cells), repeated headers, and lines of totals at the end. If there is a column `guarded`, the apostrophes that
-    youden added to formulas are removed.
+    The header is the first line with several cells that is not a title. These parts are left out: empty columns, duplicate
+    columns (same name and cells), repeated headers, and lines of totals at the end. If there is a column `guarded`, the
+    apostrophes that youden added to formulas are removed.
 
     records : location and cells of each line; an empty cell is None
     file : file of the table, for error messages; it is not read
