@@ -64,7 +64,8 @@ def rank_logs(
     judge : str, path, mapping, JudgeConfig or callable, default "lexical"
         Judge, in one of the forms that `youden.judge` accepts.
     calls : int, optional
-        Number of trials, paired and independent together. Default: that of the design "cyclic", 450 paired trials per agent.
+        Number of trials, paired and independent together. Default: the budget of the design "cyclic" (450 paired trials per
+        agent).
     seed : int, default 0
         Seed of the plan.
     store : str or path, optional
@@ -122,7 +123,8 @@ async def rank_logs_async(
     judge : str, path, mapping, JudgeConfig or callable, default "lexical"
         Judge, in one of the forms that `youden.judge` accepts.
     calls : int, optional
-        Number of trials, paired and independent together. Default: that of the design "cyclic", 450 paired trials per agent.
+        Number of trials, paired and independent together. Default: the budget of the design "cyclic" (450 paired trials per
+        agent).
     seed : int, default 0
         Seed of the plan.
     store : str or path, optional

@@ -39,8 +39,8 @@ def compute_extension_facts(
 
     Returns what the extension added, the drift of the judge with its p-value, and in `agent_changes` one change for each agent
     that was in the run before: abilities, ranks and drift. A value that cannot be estimated is None. For preferences, and after
-    an extension by repeats, no drift can be estimated. After an extension by agents or items, the drift of the judge cannot be
-    estimated. Returns None for a run that was never extended. Nothing is written.
+    an extension by repeats, no drift can be estimated. After an extension by agents, by items, or by calls on some agents only,
+    the drift of the judge cannot be estimated. Returns None for a run that was never extended. Nothing is written.
     """
     plan = trials.plan
     steps = get_extensions(plan).steps

@@ -270,8 +270,8 @@ def add_calls(
         of all agents is left, and the plan pools independent trials, all calls are independent.
     independent : int, optional
         Number of these calls that are independent trials, from 0 to `calls` (not checked); only for plans that pool independent
-        trials. Default: 7 to 10% of the calls if the plan pools independent trials, half if it matches them to paired trials,
-        and none if the user requested a number of them for the plan, or if the plan asks for preferences.
+        trials. Default: half of the calls if the plan matches independent trials to paired ones, and 7 to 10% if it pools them;
+        none if the user requested a number of pooled trials for the plan, or if the plan asks for preferences.
     focus : tuple of int, default ()
         Positions of the agents to compare with anchors, from 0 to n_agents − 1; () for blocks of all agents.
     top : int, optional

@@ -85,8 +85,8 @@ def plan_rejudge(
     run : RunFolder
         A judged run.
     judge : str
-        Judge name or path of a judge YAML. If it is the judge of the run, the new folder gets a separate store unless `changes`
-        names one, because the store of the run would return the first answers.
+        Judge name or path of a judge YAML. If it is the judge of the run, the store of the run would return the first answers.
+        The new folder then gets a separate store, unless `changes` names one.
     changes : mapping of str to object
         Config keys of the new run: `calls`, a budget; `out`, its folder; `seed`, `store`, `max_cost`, `max_missing`.
         Default of `out`: the folder RUN-by-JUDGE next to `run`. Default of `calls`: "50/agent" (`DEFAULT_BUDGET`). If the folder

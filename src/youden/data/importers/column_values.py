@@ -187,8 +187,8 @@ class TableColumns(dict[str, ColumnValues]):
         rows of the table count:
 
         - The column has only one value, and the count is smaller than the number of rows.
-        - The count is smaller than half of the rows, and the name of the column contains a word for subjects or for authors of
-          questions, or suggests no role at all.
+        - The count is smaller than half of the rows, and the name of the column suggests categories: it contains a word for
+          subjects or for authors of questions, or suggests no role at all.
 
         agents : columns that together name an agent
         item : column that may identify the items

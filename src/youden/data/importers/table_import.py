@@ -80,8 +80,9 @@ def read_table(
         inferred; the mapping may be empty. The value "rows" for the role repeat means that rows of one agent and item are
         repeats, in their order.
     exact : bool, default True
-        Whether tables whose columns are named are read as they are: a response that is a number is left out of the pool and
-        counted in the result, and ids keep the spaces around them. False: the number becomes a text, and ids are cleaned.
+        Whether tables are read without conversions if the names of their columns are known or in `columns`. A response that
+        is a number is then left out of the pool and counted in the result, and ids keep the spaces around them. If False, the
+        number becomes a text, and ids are cleaned.
     previous_pool : Pool, optional
         Pool that was imported from the same path before; its prompts keep their item ids. It has no effect on tables
         with ids of items, nor on those that `exact` reads as they are.
