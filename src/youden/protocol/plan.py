@@ -734,7 +734,8 @@ class _IndependentTrials:
 
         paired : paired trials of the plan
         in_rounds : whether later rounds of the run add more trials. The number of random trials is then 7 to 10% of the calls of
-            this plan, not of the whole budget. This has no effect if the user requested a number, or if calls cost nothing.
+            this plan, not of the whole budget. It does not depend on `in_rounds` if the user requested a number, or if calls
+            cost nothing.
 
         Returns independent trials of the role "matched", or of the roles "probe" and "pooled"; none if their number is 0.
         """
