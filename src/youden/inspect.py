@@ -64,7 +64,8 @@ def rank_logs(
     judge : str, path, mapping, JudgeConfig or callable, default "lexical"
         Judge, in one of the forms that `youden.judge` accepts.
     calls : int, optional
-        Number of trials, paired and independent together. Default: that of the design "cyclic", 450 paired trials per agent.
+        Number of trials, paired and independent together. Default: the budget of the design "cyclic" (450 paired trials per
+        agent).
     seed : int, default 0
         Seed of the plan.
     store : str or path, optional
@@ -109,7 +110,7 @@ async def rank_logs_async(
     store: str | Path | None = None,
     max_cost: float | None = None,
 ) -> pd.DataFrame:
-    """Rank the models in logs of Inspect without blocking the event loop.
+    """Rank the models in logs of Inspect in a running event loop, which stays free while requests are answered.
 
     The parameters, the result and the errors are those of `rank_logs`. Cancelling the call stops the requests; answers received
     so far are kept. The event loop is blocked while the logs are read, while the ranking is computed, and while a judge without
@@ -122,7 +123,8 @@ async def rank_logs_async(
     judge : str, path, mapping, JudgeConfig or callable, default "lexical"
         Judge, in one of the forms that `youden.judge` accepts.
     calls : int, optional
-        Number of trials, paired and independent together. Default: that of the design "cyclic", 450 paired trials per agent.
+        Number of trials, paired and independent together. Default: the budget of the design "cyclic" (450 paired trials per
+        agent).
     seed : int, default 0
         Seed of the plan.
     store : str or path, optional

@@ -99,10 +99,10 @@ def read_labels(path: Path, *, repeated: bool = False) -> LabelTable:
     ImportFormatError
         [labels-columns]: if there is no column `agent` or no column of labels; [labels-value]: if a label is a text among
         numbers, is infinite, or has an ambiguous comma, as in 1,000, or if a column has labels such as 80% or yes and numbers
-        above 1; [labels-id]: if an agent or item is not an id;
-        [labels-duplicate]: if a row repeats another; [labels-empty]: if there are no rows; [labels-key]: if the .json with
-        the ids of a table from `youden label` is missing or ambiguous; others, such as [import-not-found], if the file cannot
-        be read. The message names the file and the line (Parquet: the row).
+        above 1; [labels-id]: if an agent or item is not an id; [labels-duplicate]: if a row repeats another; [labels-empty]: if
+        there are no rows; [labels-key]: if the .json with the ids of a table from `youden label` is missing or ambiguous;
+        others, such as [import-not-found], if the file cannot be read. The message names the file and the line (Parquet: the
+        row).
     """
     located_rows = []
     for location, row in _read_label_rows(path):
@@ -139,7 +139,7 @@ def _check_one_unit(
 ) -> None:
     """Check that a column with labels such as 80% or yes, which mean numbers from 0 to 1, has no plain numbers above 1.
 
-    A label that means 0, such as fail, may be next to any number.
+    A label that means 0, such as fail, may occur together with any number.
 
     located_rows : location and fields of each row
     name : name of the column

@@ -60,8 +60,8 @@ def check_direction_of_averages(table: ScoreColumns, values_by_name: Mapping[str
 def check_metric_directions(table: ScoreColumns, score_columns: Sequence[str], name_columns: Sequence[str]) -> None:
     """Check that higher values are better for the metrics that are named in a column such as "metric".
 
-    A metric is refused if its name is that of a loss or error rate, or has an arrow such as ↓, and any score of the table, even
-    of another metric, is above 0. If the user set the columns of scores, a note is added to the table instead of an error.
+    A metric is refused if its name is that of a loss or error rate, or has an arrow such as ↓. It is accepted if no score of the
+    table is above 0. If the user set the columns of scores, a note is added to the table instead of an error.
 
     table : columns of the table of scores
     score_columns : columns of scores; at least one

@@ -215,9 +215,9 @@ class ScoreColumns:
     def list_columns_of_numbers(self, model_columns: Sequence[str], item_columns: Sequence[str]) -> list[str]:
         """List the columns of numbers that may be scores, judged by their names and values, in the order of the table.
 
-        If the rows are items, columns that describe items are left out, unless fewer than two columns would remain: a table has
-        the scores of at least two models. In such a table, a column with a name like "date" or "id" is listed if its values
-        resemble the other scores (`resembles_scores`).
+        If the rows are items, two more rules apply. Columns that describe items are left out, unless fewer than two columns would
+        remain, because a table has the scores of at least two models. A column with a name like "date" or "id" is listed if its
+        values resemble the other scores (`resembles_scores`).
 
         model_columns, item_columns : columns that name the model, or the item, of each row, which are not listed; the rows are
             items if `model_columns` is empty
@@ -300,8 +300,8 @@ class ScoreColumns:
         Its values are compared with the other scores:
 
         - Numbers with decimals resemble scores if their median is in the range of the scores.
-        - Whole numbers resemble scores if all scores are whole numbers with the same lowest and highest value. They do not if
-          the column is named like the number of a repeat, for example "trial".
+        - Whole numbers resemble scores if all scores are whole numbers, and both have the same lowest and highest value. They do
+          not if the column is named like the number of a repeat, for example "trial".
 
         name : column to be tested, with at least one number. The result is False if its name does not suggest a whole number, as
             "date" and "id" do.

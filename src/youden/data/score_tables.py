@@ -119,11 +119,11 @@ def read_scores(
     ImportFormatError
         [scores-columns]: if the role of a column is unclear, or a named column does not exist; [scores-direction]: if lower
         scores seem to be better and `columns` does not name the scores; [scores-value]: if a score is infinite or has an
-        ambiguous comma, as in 1,234; [scores-percent], [scores-scale]: if scores differ in percent signs or units;
-        [scores-bounds]: if scores are outside of `score_range`, above 10¹⁰⁰, or all equal and of unknown range; [scores-id]: if
-        an id is blank or invalid; [scores-size]: if there are fewer than 2 models or items; [scores-pairs]: if scores seem to
-        be win rates of pairs; [scores-reports]: if two reports of a model list different instances; others if a file cannot
-        be read.
+        ambiguous comma, as in 1,234; [scores-percent]: if percent signs are used inconsistently, or do not fit the range;
+        [scores-scale]: if scores differ in units; [scores-bounds]: if scores are outside of `score_range`, above 10¹⁰⁰, or all
+        equal and of unknown range; [scores-id]: if an id is blank or invalid; [scores-size]: if there are fewer than 2 models
+        or items; [scores-pairs]: if scores seem to be win rates of pairs; [scores-reports]: if two reports of a model list
+        different instances; others if a file cannot be read.
     ConfigError
         [scores-role]: if `columns` has an unknown role, or a name that is not a text; [scores-range]: if `score_range` is
         not two finite numbers in ascending order.

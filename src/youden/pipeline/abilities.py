@@ -500,7 +500,7 @@ def find_components(trials: TrialsByItem) -> Ids:
 def is_balanced(plan: Plan) -> bool:
     """Return whether all paired trials are in blocks and all cells are training cells, so that plain means are fair.
 
-    Follow-ups are ignored, because no ability uses them.
+    Follow-ups are ignored, because no ability is estimated from them.
 
     With missing or held-out cells (agent, item), agents are compared on different items. A mean then mixes the ability of an
     agent with the difficulty of its items. On the paper's data (`benchmarks/cyclic.py`), the coverage of the intervals is then

@@ -29,8 +29,8 @@ def compute_extension_facts(
 ) -> ExtensionFacts | None:
     """Compare the abilities and ranks of a run with those before its last extension, and test agents and judge for drift.
 
-    Drift is a change over time. The drift of an agent is its ability by the answers that the extension added minus its ability by
-    earlier answers on the same items. The drift of the judge is the mean change of its answers on the same items.
+    Drift is a change over time. The drift of an agent is its ability estimated from the added answers, minus its ability
+    estimated from earlier answers on the same items. The drift of the judge is the mean change of its answers on the same items.
 
     trials : all trials of the run
     after : abilities that were estimated from all trials
@@ -38,9 +38,9 @@ def compute_extension_facts(
         only recorded in the result
 
     Returns what the extension added, the drift of the judge with its p-value, and in `agent_changes` one change for each agent
-    that was in the run before: abilities, ranks and drift. A value that cannot be estimated is None. This is all drift for
-    preferences and after an extension by repeats, and the drift of the judge after an extension by agents or items. Returns None
-    for a run that was never extended. Nothing is written.
+    that was in the run before: abilities, ranks and drift. A value that cannot be estimated is None. For preferences, and after
+    an extension by repeats, no drift can be estimated. After an extension by agents, by items, or by calls on some agents only,
+    the drift of the judge cannot be estimated. Returns None for a run that was never extended. Nothing is written.
     """
     plan = trials.plan
     steps = get_extensions(plan).steps

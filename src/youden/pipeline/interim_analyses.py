@@ -98,13 +98,13 @@ def analyse_rounds(
     """Analyse the search of an adaptive plan after each of its rounds.
 
     trials : trials of the run
-    request : its `previous_search` has the results of an earlier call; None to analyse all rounds. Rounds in these results are
-        not analysed again, except the last round, because its abilities are returned.
+    request : its `previous_search` has the results of an earlier call; if it is None, all rounds are analysed. Rounds in these
+        results are not analysed again, except the last round of the plan, because its abilities are returned.
     estimate : function that takes the number of a round, from 0, and returns the abilities by the answers up to this round. It
         returns None if these answers do not link all agents.
 
-    Returns the abilities after the last round with the state of the search (`search`, which has one analysis per round), or None
-    if `estimate` returned None for any of the analysed rounds. The abilities are corrected for selection bias: the estimates of
+    Returns the abilities after the last round with the state of the search (`search`, which has one analysis per round). Returns
+    None if `estimate` returned None for an analysed round. The abilities are corrected for selection bias: the estimates of
     agents that were sampled again because they were high are too high on average. Half (`BIAS_FRACTION`) of the difference
     between an agent's expected bias and the mean bias of all agents is subtracted, so that agents with little bias rise. The
     correction never changes the selection. The abilities are then clipped to [−1, 1].

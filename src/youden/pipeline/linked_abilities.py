@@ -427,9 +427,9 @@ ChunkFilter = Callable[[ItemChunk], Bools]
 def fit_scale(trials: TrialsByItem, anchors: Abilities, *, select: ChunkFilter | None = None) -> AnchorScale:
     """Compute the effects of the anchors from their abilities, and fit the effects of the items to the anchors' answers.
 
-    The anchors are the agents of the first plan. Of the answered trials between two anchors, those are
-    used that the design of this plan has drawn (role "main"). The answer of agents i and k on item j is modeled as
-    centre + effect_i + effect_k + item_effect_j. The effect of an item without such trials is 0.
+    The anchors are the agents of the first plan. The fit uses only those answered trials of two anchors that the plan's design
+    has drawn (role "main"). The answer to a trial of agents i and k on item j is modeled as centre + effect_i + effect_k +
+    item_effect_j. The effect of an item without such trials is 0.
 
     trials : all trials of the run
     anchors : abilities of the anchors

@@ -110,7 +110,7 @@ def _with_variance_between_judges(abilities: Abilities, trials: TrialsByItem, la
 
 
 def _iter_answered_until(trials: TrialsByItem, last_step: int | None) -> Iterator[ItemChunk]:
-    """Yield the answered paired trials of the rounds or extensions up to the number `last_step`; of all if it is None."""
+    """Yield the answered paired trials up to the round or extension with the number `last_step`; None for all trials."""
     for chunk in trials.iter_answered():
         yield chunk if last_step is None else chunk.where(chunk.step <= last_step)
 

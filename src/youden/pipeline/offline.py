@@ -480,8 +480,8 @@ def import_battles(path: Path, out: Path, *, columns: Mapping[str, str], allow_d
         If the file cannot be read, with the reason; [battles-columns]: if a column is missing or a role is unknown;
         [battles-value]: if a winner or an order is unknown; [import-agents]: if a name cannot be an id; [import-empty]: if no
         battle of two models is left; [out-not-empty]: if `out` contains other files; [import-dropped]: if more than 1% of the
-        battles have no winner; [trial-none], [cluster-agents]: if fewer than 2 agents have battles on 2 items. No file of the run
-        remains then.
+        battles have no winner; [trial-none], [cluster-agents]: if fewer than 2 agents have battles on 2 items. After an error, no
+        file of the run remains.
     """
     from youden.data.importers.battles import read_battles  # loads pandas
 

@@ -347,7 +347,7 @@ def estimate_abilities(
     target : {"items-like-these", "these-items", "items-and-judges"}, default "items-like-these"
         Population that the intervals refer to.
     previous_search : SearchState, optional
-        State of the search after an earlier round. The analyses up to this round are not repeated. Without an effect unless the
+        State of the search after an earlier round. The analyses up to this round are not repeated. It has no effect unless the
         plan is a search. Default: all rounds are analysed.
 
     Returns

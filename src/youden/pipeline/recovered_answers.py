@@ -42,8 +42,8 @@ def reuse_saved_answers(
     store : path or URL of the run's store
     judge : judge of the run
 
-    Returns a function that returns the verdicts of a plan, and calls `judge_plan` for all other answers. Returns `judge_plan`
-    itself if no answer can be reused. The store is not changed.
+    Returns a function that returns the verdicts of a plan. It calls `judge_plan` for all answers that cannot be reused. Returns
+    `judge_plan` itself if no answer can be reused. The store is not changed.
 
     Raises RunFolderError if a file in the folder is damaged, and ConfigError or JudgeError if the store is needed and cannot be
     read, for example [store-missing] if it does not exist.

@@ -103,8 +103,9 @@ def iter_length_warnings(
 
     The first warning is for a judge if the lengths of the texts explain at least half of the variance of its answers
     (`length_share`). The second one is for a ranking if Spearman's ρ of ability and mean number of words is at least .7 or at
-    most −.7, and significant at the level .01. The first check is skipped if `read_answer_lengths` returns None or the answers
-    are fewer than 100, the second one if the pool has no lengths or ρ has fewer than 5 agents.
+    most −.7, and significant at the level .01. The first check is skipped if `read_answer_lengths` returns None or there are
+    fewer than 100 answers. The second one is skipped if the pool has no lengths, or if there are fewer than 5 agents to
+    compute ρ.
 
     folder : folder of the run
     pool : agents and items of the run, with the mean number of words in each agent's responses

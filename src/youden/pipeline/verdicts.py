@@ -51,10 +51,10 @@ def judge(
     plan : Plan
         Trials to answer; it holds its pool, or gets it by `plan.with_pool(pool)`.
     judge : str, path, mapping, JudgeConfig or callable, default "lexical"
-        Name in configs/judges/, path of a .yaml, mapping with a judge's keys, or a function that takes the texts of two responses
-        and returns whether they have the same source: True, False, a number from 0 to 1, or None for no answer. An async function
-        is not accepted; in a script, call it in a function by `asyncio.run`. A function makes no calls, and its answers are not
-        stored, so it cannot be combined with `store`, `retry_failed`, `log` or a mode other than "calls".
+        Name in configs/judges/, path of a .yaml, mapping with a judge's keys, or a function. A function takes the texts of two
+        responses and returns whether they have the same source: True, False, a number from 0 to 1, or None for no answer. An
+        async function is not accepted; in a script, call it in a function by `asyncio.run`. A function makes no calls, and its
+        answers are not stored, so it cannot be combined with `store`, `retry_failed`, `log` or a mode other than "calls".
     store : str or path, optional
         Store of answers, a path or a URL such as sqlite:///path. Default, for judges that make calls: YOUDEN_STORE,
         else the project's .youden/answers.db.
@@ -152,10 +152,10 @@ async def judge_async(
     plan : Plan
         Trials to answer; it holds its pool, or gets it by `plan.with_pool(pool)`.
     judge : str, path, mapping, JudgeConfig or callable, default "lexical"
-        Name in configs/judges/, path of a .yaml, mapping with a judge's keys, or a function that takes the texts of two responses
-        and returns whether they have the same source: True, False, a number from 0 to 1, or None for no answer. A function blocks
-        the event loop until all trials are answered. It must not be async, and cannot be combined with `store`, `retry_failed`,
-        `log` or a mode other than "calls".
+        Name in configs/judges/, path of a .yaml, mapping with a judge's keys, or a function. A function takes the texts of two
+        responses and returns whether they have the same source: True, False, a number from 0 to 1, or None for no answer. It
+        blocks the event loop until all trials are answered. It must not be async, and cannot be combined with `store`,
+        `retry_failed`, `log` or a mode other than "calls".
     store : str or path, optional
         Store of answers, a path or a URL. Default: YOUDEN_STORE, else the project's .youden/answers.db.
     max_cost : float, optional

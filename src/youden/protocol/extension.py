@@ -270,8 +270,8 @@ def add_calls(
         of all agents is left, and the plan pools independent trials, all calls are independent.
     independent : int, optional
         Number of these calls that are independent trials, from 0 to `calls` (not checked); only for plans that pool independent
-        trials. Default: 7 to 10% of the calls if the plan pools independent trials, half if it matches them to paired trials,
-        and none if the user requested a number of them for the plan, or if the plan asks for preferences.
+        trials. Default: half of the calls if the plan matches independent trials to paired ones, and 7 to 10% if it pools them;
+        none if the user requested a number of pooled trials for the plan, or if the plan asks for preferences.
     focus : tuple of int, default ()
         Positions of the agents to compare with anchors, from 0 to n_agents − 1; () for blocks of all agents.
     top : int, optional
@@ -317,8 +317,9 @@ def add_calls(
 def add_repeats(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
     """Extend a plan by repeats, which are further responses of the agents to the same items.
 
-    The new trials are drawn in blocks, each of which compares all agents on one item. Agents of the first plan can have the same
-    comparison once per response that an agent has to an item. A trial shows the response that the plan has shown least often.
+    The new trials are drawn in blocks, each of which compares all agents on one item. A comparison of two agents of the first
+    plan may occur once per response that an agent has to an item. A trial shows the response that the plan has shown least
+    often.
 
     Parameters
     ----------
@@ -327,9 +328,9 @@ def add_repeats(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
     pool : Pool
         Pool of the plan, with the same agents and items, and more responses per cell (not checked).
     calls : int, optional
-        Number of calls to add, paired and independent. If the judge costs nothing, only paired calls count. Default: as many
-        paired calls per new response as per earlier response, for the agent and item with the most new responses per earlier
-        one, and the number of independent calls that the plan's rule requires.
+        Number of calls to add, paired and independent. If the judge costs nothing, only paired calls count. Default: the number
+        of paired calls in the plan, multiplied by the largest ratio of new to earlier responses of an agent to an item. To
+        these, the independent calls that the plan's rule requires are added.
 
     Returns
     -------
@@ -346,7 +347,7 @@ def add_repeats(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
     """
     extender = _PlanExtender(plan, pool)
 
-    # by default, a new response gets as many paired calls as an earlier one; the cell with the most new ones decides
+    # by default, a new response gets as many paired calls as an earlier one; the cell with the largest ratio decides
     n_planned_paired = int((plan.trial_type == PAIRED).sum())
     n_earlier = plan.pool.n_repeats.astype(np.int64)
     n_new_per_earlier = (pool.n_repeats - n_earlier) / np.maximum(n_earlier, 1)
@@ -445,10 +446,10 @@ class _PlanExtender:
         return n_calls + self.count_independent_of_new_agents(n_scored)
 
     def count_independent_of_new_agents(self, n_new_agents: int) -> int:
-        """Count the independent calls of new agents, if the user requested a number of independent calls for the first plan.
+        """Count the independent calls of new agents; 0 unless the user requested a number of them for the first plan.
 
-        Each new agent then gets the requested number divided by the number of agents of the first plan. An agent of the first
-        plan has twice as many on average, because its trials count for both agents. Otherwise, the result is 0.
+        Each new agent gets the requested number divided by the number of agents of the first plan. An agent of the first plan
+        has twice as many on average, because its trials count for both of their agents.
         """
         n_requested = self.plan.n_independent
         if n_requested is None or has_default_independent_count(self.plan) or not self.adds_agents:
@@ -471,7 +472,7 @@ class _PlanExtender:
         together : whether all agents in `scored` are compared with the same two anchors in a block
 
         Returns paired trials of the role "anchor" with block numbers; none if no block fits or no comparison is left. Comparisons
-        of these agents that the plan has already are not repeated.
+        that are already in the plan are not repeated.
         """
         is_paired = self.plan.trial_type == PAIRED
         shows_scored = _has_any_agent(self.plan.trials, scored)
@@ -678,9 +679,9 @@ class _PlanExtender:
         """Return the plan with its own trials first, then the drawn paired trials, and independent trials for them.
 
         The plan refers to the whole pool, with the added agents or items. It gets a note with the numbers of new trials. If too
-        few comparisons were left, the note also states this. The number of independent trials
-        follows from the number of the paired ones (`draw_independent_trials`). If calls for all agents are added and no paired
-        trial is left, all calls are independent trials.
+        few comparisons were left, the note also states this. By default, the number of independent trials follows from the number
+        of the paired ones (`draw_independent_trials`). If calls for all agents are added and no paired trial is left, all calls
+        are independent trials.
 
         kind : what is added: "agents", "items", "repeats" or "calls"
         drawn : tables of paired trials

@@ -270,9 +270,9 @@ def make_plan(
     PlanError
         If budget, holdout, options or design do not fit the pool; the message names what to change. For example, [pool-small]:
         if the pool has fewer than 2 items or fewer than 3 agents. One or two agents are enough if they have several responses
-        to an item, which are compared by self-trials. Also [calls-invalid], [holdout], [holdout-rule] and [plan-question]: if the
-        value of this argument is not allowed; [self-trials], [repeats-few]: if `self_trials` is not 0, and the plan is in rounds
-        or for preferences, or no agent has two responses to two items.
+        to an item, which are compared by self-trials. [calls-invalid], [holdout], [holdout-rule], [plan-question] and
+        [self-trials]: if the value of the respective argument is not allowed. [self-trials] and [repeats-few] are also raised if
+        `self_trials` is not 0, and the plan is in rounds or for preferences, or no agent has two responses to two items.
     ConfigError
         [unknown-design] if no such design is registered; [argument-type] if an argument has the wrong type.
 
@@ -734,7 +734,8 @@ class _IndependentTrials:
 
         paired : paired trials of the plan
         in_rounds : whether later rounds of the run add more trials. The number of random trials is then 7 to 10% of the calls of
-            this plan instead of the whole budget, unless the user requested a number or calls cost nothing.
+            this plan, not of the whole budget. It does not depend on `in_rounds` if the user requested a number, or if calls
+            cost nothing.
 
         Returns independent trials of the role "matched", or of the roles "probe" and "pooled"; none if their number is 0.
         """

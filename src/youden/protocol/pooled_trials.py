@@ -42,7 +42,7 @@ def count_independent(n_calls: int, n_agents: int, *, is_first: bool = True) -> 
     n_calls : budget: total number of calls, for paired and for independent trials
     n_agents : number of agents, at least 1
     is_first : True if the agents have no independent trials yet: the number of passes is rounded up, and is at least `MIN_PASSES`
-        (2), even if this is more than 10% of the calls. False: it is rounded to the nearest number, which may be 0.
+        (2), even if this is more than 10% of the calls. If False, it is rounded to the nearest integer, which may be 0.
 
     >>> [count_independent(n, 12) for n in (60, 300, 3_000, 60_000)]
     [24, 24, 228, 6000]

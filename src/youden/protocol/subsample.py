@@ -183,7 +183,7 @@ def _make_too_few_calls_error(plan: Plan, calls: int, n_paired: int) -> PlanErro
 def _find_usable_rows(plan: Plan) -> Positions:
     """Return the rows of the trials that may be drawn, int array.
 
-    Both texts of a trial must be for training, not held out. Two kinds of trials are left out:
+    Both texts of a trial must be for training, not held out. Three kinds of trials are left out:
 
     - Probes, which compare unusually similar texts to detect false positives.
     - Follow-ups, which compare only agents that agree suspiciously often.

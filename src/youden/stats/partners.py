@@ -77,8 +77,8 @@ class PairTotals:
         Returns
         -------
         PairTotals
-            Sums by ordered pair (first agent, second agent). Its property `means` averages both orders, and adds the
-            mean of all answers, so that the means are on the scale of answers. It has `mean`, `std_error` (not clustered by item)
+            Sums by ordered pair (first agent, second agent). The property `means` averages both orders, and adds the mean of all
+            answers, so that the means are on the scale of answers. This property has `mean`, `std_error` (not clustered by item)
             and `n` (total weight), float arrays (n_agents, n_agents).
 
         Examples
@@ -341,8 +341,8 @@ def fit_weighted_abilities(chunks: ChunkSource, totals: PairTotals, partners: Pa
     Partners therefore affect an agent's ability only through the noise of these effects.
 
     The ability is θ_i = (K − 2)/(K − 1)·a_i + c, with K = n_agents, also if some abilities are NaN, and c = K/(K − 1) times the
-    mean effect of the agents, weighted by `partners.importance`. With equal weights it is the mean over the partners. The
-    covariance is clustered by item; the influence of an item on the effects is propagated through the equations.
+    mean effect of the agents, weighted by `partners.importance`. With equal weights, the ability is the mean over the partners.
+    The covariance is clustered by item; the influence of an item on the effects is propagated through the equations.
     """
     K = len(partners.importance)
     pair_weight = totals.weight + totals.weight.T

@@ -255,8 +255,8 @@ class Pool(ReadOnly):
         agents : sequence of Agent
             New agents. Their ids must differ from those of the pool, which is not checked.
         texts_by_repeat : sequence of object array (n_new_agents, n_items)
-            Texts in memory, one array per repeat: the first responses of the new agents, their second responses, and so on. None
-            for a missing response; an empty sequence if all are missing.
+            Texts in memory, one array per repeat: the first responses of the new agents, their second responses, and so on. A
+            missing response is None. The sequence is empty if all responses are missing.
 
         Returns
         -------
@@ -282,7 +282,7 @@ class Pool(ReadOnly):
             New items. Their ids must differ from those of the pool, which is not checked.
         texts_by_repeat : sequence of object array (n_agents, n_new_items)
             Texts in memory, one array per repeat: the first responses of all agents to the new items, the second responses, and
-            so on. None for a missing response; an empty sequence if all are missing.
+            so on. A missing response is None. The sequence is empty if all responses are missing.
 
         Returns
         -------

@@ -83,7 +83,7 @@ def plan_experiment(
         The judge.
     store : str
         Store of the answers (path or database URL). It need not exist. `cost.stored` counts the trials whose answers it has.
-        `cost.usd_left` is the cost of the others in USD; None if it has no answer, or if a price is unknown.
+        `cost.usd_left` is the cost of the others in USD; None if the store has none of the answers, or if a price is unknown.
     n_shared : int, default 0
         Number of trials at the beginning of the plan that an earlier experiment also has. The cost excludes them.
     known_hashes : set of str, optional

@@ -258,10 +258,10 @@ def make_forecaster(
     Returns
     -------
     callable
-        Takes the positions of the new and the old agent, and returns a `DifferenceForecast` of new minus old: the estimated
-        `difference`, several numbers of additional `calls`, and the shares of its variance that remain after each. The calls are
-        added on the two agents, or on all agents if the plan has no blocks; for self-consistency, nothing is forecast. The
-        variance of the difference is NaN if the answers do not link the two agents.
+        Takes the positions of the new and the old agent, and returns a `DifferenceForecast` of new minus old. It has the
+        estimated `difference`, several numbers of additional `calls`, and the share of the variance that remains after each
+        number. The calls are added on the two agents, or on all agents if the plan has no blocks; for self-consistency, nothing
+        is forecast. The variance of the difference is NaN if the answers do not link the two agents.
     """
     plan = verdicts.plan
     if abilities is None:

@@ -85,8 +85,8 @@ def plan_rejudge(
     run : RunFolder
         A judged run.
     judge : str
-        Judge name or path of a judge YAML. If it is the judge of the run, the new folder gets a separate store unless `changes`
-        names one, because the store of the run would return the first answers.
+        Judge name or path of a judge YAML. If it is the judge of the run, the store of the run would return the first answers.
+        The new folder then gets a separate store, unless `changes` names one.
     changes : mapping of str to object
         Config keys of the new run: `calls`, a budget; `out`, its folder; `seed`, `store`, `max_cost`, `max_missing`.
         Default of `out`: the folder RUN-by-JUDGE next to `run`. Default of `calls`: "50/agent" (`DEFAULT_BUDGET`). If the folder
@@ -96,8 +96,8 @@ def plan_rejudge(
         Store to use if neither `changes` nor the new folder names one. Default: the store of the project. Ignored if the judge
         is that of the run.
     families : mapping of str to str, optional
-        Agent families by judge name that `compare_rejudged` will get; only the names are checked, so that no request is sent
-        if one is wrong. The name of a replayed judge is not known yet, so that they are not checked for a replay.
+        Agent families by judge name that `compare_rejudged` will get. Only the names are checked, so that no request is sent
+        if one is wrong. For a replay, they are not checked, because the name of the replayed judge is not known yet.
 
     Returns
     -------

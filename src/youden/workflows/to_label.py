@@ -270,8 +270,8 @@ class _RankedResponses:
         """Make the table of chosen responses: its header, and one row per response.
 
         The columns are id, shown_agent if requested, prompt, text, one column other_1, other_2, … per other agent, and label.
-        Rows are shorter than the header: they end before the column label, and before the last columns other_… if some of the
-        other agents have no text on the item.
+        A row is shorter than the header: it ends before the column label, and even earlier if some of the other agents have no
+        text on the item.
 
         chosen : responses, one per row
         rng : source of the random order of the other agents' texts on the item

@@ -15,15 +15,16 @@ def make_relative(key: str, value: object, folder: Path) -> object:
     """Return the value of a config key; if it is a path of the user, the path is made relative to `folder`.
 
     These values are paths of the user: the values of "pool", "out" and "trials_from"; the value of "store" unless it is a URL;
-    the value of "judge" if it ends in .yaml or .yml; and the value of "prompt" in the settings of a judge, if it ends in .md. All
-    other values stay unchanged: the paths of shipped pools and judges, for example datasets/field-notes, unless the user has a
-    file of this path; lists; and the values of other keys.
+    the value of "judge" if it ends in .yaml or .yml; and the value of "prompt" in the settings of a judge, if it ends in .md. A
+    path of a shipped pool or judge, for example datasets/field-notes, counts only if the user has a file of this path. All other
+    values stay unchanged, for example lists.
 
     key : key of the config, for example "pool"; use "pool" for the pools of an extension, too
     value : value of the key; a path is relative to the current directory, or absolute
     folder : folder to which the result is relative; itself relative to the current directory, or absolute
 
-    Returns the path as a text with forward slashes, or the unchanged value. An absolute path becomes relative, too.
+    Returns the path as a text with forward slashes, a changed copy of the settings of a judge, or the unchanged value. An
+    absolute path becomes relative, too.
     """
     if key == "judge" and isinstance(value, dict) and _has_prompt_file(value):
         return value | {"prompt": _format_relative(value["prompt"], folder)}

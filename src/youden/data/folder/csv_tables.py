@@ -103,7 +103,7 @@ class RankingFile(StrictFile):
         run : name of the run
         rows : ranking, best agent first; `agents` has one object per row, in this order
         facts : content of `fit.json`; the facts about the ranking are copied from it. Its field `choice` has the probabilities of
-            being the best; `p_best` is None for an agent without one, and for all agents without a `choice`.
+            being the best. `p_best` is None for an agent without a probability, and for all agents if `choice` is None.
         signature : everything that the numbers depend on, as text, and its digest
         """
         p_best = facts.choice.p_best if facts.choice else {}

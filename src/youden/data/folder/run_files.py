@@ -306,7 +306,7 @@ class GateLedger(StrictFile):
         Raises
         ------
         pydantic.ValidationError
-            If `margin` is not greater than 0 or `answers` is no such text. Only the first analysis of the agents is checked.
+            If `margin` is not greater than 0 or `answers` is not such a hash. Only the first analysis of the agents is checked.
         """
         earlier = self._find_analyses(agent, baseline)
         if earlier is None:

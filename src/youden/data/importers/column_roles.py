@@ -91,8 +91,8 @@ def find_roles(
     """Find the role of each column of a table.
 
     The roles are agent, item, text (the response), prompt, group, empty (a mark for empty responses) and repeat. Only columns of
-    texts are necessary. If rows name several agents, these must share values of an item or prompt column, unless the user named
-    the column of items. In other tables without such a column, each row is an item.
+    texts are necessary. If each row names its agent and there are several agents, these must share items or prompts, unless the
+    user named the column of items. In other tables, each row is an item if no column holds items or prompts.
 
     rows : values by column of each row of one table, or of several tables with the same columns; no value is nested
     location_columns : columns that hold the folder and the file of a row, in this order, if there are several files
@@ -104,8 +104,8 @@ def find_roles(
     of the agents are `agent_columns`.
 
     Raises: UnclearColumnsError if no column holds responses, if several agents share no item, if several columns may have a role,
-        or if the table seems to have no header. Also if a row compares two models, or seems to hold all responses of an agent.
-        Its `options` propose columns by role, if any are known.
+        or if the table seems to have no header. It is also raised if a row compares two models, or seems to hold all responses
+        of an agent. Its `options` propose columns by role, if any are known.
     """
     return _RoleSearch(rows, location_columns, given or {}).find_roles()
 
@@ -166,9 +166,9 @@ class _RoleSearch(WideTableSearch):
         Returns the columns by role, and the columns without a role. The column of responses is the one that the user named, or
         else the first whose name suggests responses, or else the column of prose with the longest texts.
 
-        Raises: UnclearColumnsError in four cases. (1) It is unclear which column holds the responses. (2) Several agents are a
-            guess, and the user did not name the column of items. (3) The table seems to have no header. (4) With one agent,
-            several columns whose names suggest no role could identify the items.
+        Raises: UnclearColumnsError in four cases. (1) It is unclear which column holds the responses. (2) There are several
+            agents, their columns are a guess, and the user did not name the column of items. (3) The table seems to have no
+            header. (4) There is one agent, and several columns whose names suggest no role could identify the items.
         """
         prose_columns = [name for name in self.unnamed_columns if self.table[name].is_prose and name not in agents]
         prose_columns.sort(key=lambda name: self.table[name].mean_length)
@@ -210,9 +210,9 @@ class _RoleSearch(WideTableSearch):
     ) -> bool:
         """Return whether a column of prose may hold the responses of all agents although its name does not suggest it.
 
-        The table must have several files, or it must be certain which columns name the agents. The result is also False if only
-        files or folders name the agents (`agents` has no other columns) and `unshared_prose` has more than one column, because
-        each of these columns may belong to a different agent.
+        Two conditions must hold. (1) The table has several files, or it is certain which columns name the agents. (2) `agents`
+        has a column other than files and folders, or `unshared_prose` has at most one column. Otherwise, each column of prose
+        may belong to a different agent.
 
         agents : columns that together name an agent
         unshared_prose : columns of prose in which no two agents have the same text
@@ -390,9 +390,9 @@ class _RoleSearch(WideTableSearch):
     ) -> tuple[str, ...] | None:
         """Return the columns whose values, taken as names of agents, share the most items; None if no items are shared.
 
-        The number that is compared is `count_shared_cells` for the best of `item_columns` that is not a column of agents. The
-        result is a single column or a pair of columns. Pairs are formed from the first four columns only. If several choices
-        are equally good, the first one is returned, and single columns come first.
+        The result is a single column or a pair of columns. Pairs are formed from the first four columns only. The choices are
+        compared by `count_max_shared_cells`, in which a column of agents does not count as a column of items. Of equally good
+        choices, the first one is returned; single columns come before pairs.
 
         agent_columns : columns that may name agents; only the first 50 are examined
         item_columns : columns of ids or prompts; only the first 50 are examined
@@ -427,8 +427,9 @@ class _RoleSearch(WideTableSearch):
     def may_be_categories(self, agents: Sequence[str], item: str) -> bool:
         """Return whether columns may hold categories, for example channels and priorities, instead of agents and items.
 
-        Only names are compared, not values. The result is True if the name of `item` suggests no role, subjects, or authors of
-        questions. It is False if the user named `item` as the items, or if the agents are known (`are_agents_known`).
+        Only names are compared, not values. The result is True if the name of `item` suggests subjects or authors of questions,
+        or does not suggest a role. It is always False if the user named `item` as the items, or if the agents are known
+        (`are_agents_known`).
 
         agents : columns that together may name an agent
         item : column that may identify the items
@@ -493,7 +494,7 @@ class _RoleSearch(WideTableSearch):
 
         - It has no role.
         - It does not come from a nested value, and is not named like a part of a response, for example its reasoning.
-        - There are fewer than two rows per different text, and no two agents have the same text.
+        - Its texts seldom recur (fewer than two rows per distinct text), and no two agents have the same text.
 
         roles : all roles; the chosen column has the role "text"
         unshared_prose : columns of prose whose names suggest no role, and in which no two agents have the same text
@@ -559,8 +560,8 @@ class _RoleSearch(WideTableSearch):
     def find_item_and_prompt_columns(self, agents: tuple[str, ...], used: set[str | None]) -> dict[str, str]:
         """Find the columns of the roles "item" (ids of the items) and "prompt". Without ids, prompts identify the items.
 
-        Columns that the user named come first. A column whose name suggests no role may still hold ids. Its values must not be
-        prose, and another column must have the prompts; otherwise, it has the role "prompt".
+        Columns that the user named come first. A column whose name suggests no role gets the role "item" only if its values are
+        not prose and another column holds the prompts; otherwise, it gets the role "prompt".
 
         agents : columns that together name an agent; empty if each agent has its own column
         used : columns that have another role
@@ -607,9 +608,9 @@ class _RoleSearch(WideTableSearch):
     def find_column_of_shared_items(self, agents: tuple[str, ...], candidates: Sequence[str]) -> str | None:
         """Return the column by which agents share the most items; None if they share no items by any column.
 
-        The number that is compared is `count_shared_cells`. A column that only numbers repeats, for example "epoch", is left out:
-        most agents have a row for each of its numbers and each item. If several columns are equally good, the first one is
-        returned. If its ids restart for each agent, a column of prompts among them is returned instead.
+        Columns are compared by `count_shared_cells`. A column that only numbers repeats, for example "epoch", is left out. It is
+        recognized because most agents have a row for each of its numbers and each item. Of equally good columns, the first one
+        is returned. If its ids restart for each agent, an equally good column of prompts is returned instead.
 
         agents : columns that together name an agent, at least one
         candidates : columns of ids or prompts, at least one
@@ -646,7 +647,7 @@ class _RoleSearch(WideTableSearch):
     def find_prompt_column(self, item: str, used: set[str | None]) -> str | None:
         """Return the column of prompts; None if there is none.
 
-        The first of these columns is returned; in each case, the first candidate:
+        The first case with a candidate decides, and its first candidate is returned:
 
         1. a column with a suitable name and one prompt per item;
         2. a column with a suitable name and several prompts for some items;

@@ -187,8 +187,8 @@ class TableColumns(dict[str, ColumnValues]):
         rows of the table count:
 
         - The column has only one value, and the count is smaller than the number of rows.
-        - The count is smaller than half of the rows, and the name of the column contains a word for subjects or for authors of
-          questions, or suggests no role at all.
+        - The count is smaller than half of the rows, and the name of the column suggests categories: it contains a word for
+          subjects or for authors of questions, or suggests no role at all.
 
         agents : columns that together name an agent
         item : column that may identify the items
@@ -208,8 +208,8 @@ class TableColumns(dict[str, ColumnValues]):
 
         The result is True in two cases:
 
-        - There are more items than agents, and the number of rows is at least 90% of n_agents · n_items times the largest
-          number of rows of one (agent, item) pair.
+        - There are more items than agents, and the number of rows is at least 0.9 · n_agents · n_items · n_repeats, with
+          n_repeats the largest number of rows of one (agent, item) pair.
         - The number of different (agent, item) pairs is at least 80% of the number of rows, and at least half of
           n_agents · n_items.
 

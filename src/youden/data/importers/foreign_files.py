@@ -57,7 +57,7 @@ def find_files(paths: Sequence[Path], patterns: Sequence[str], *, expected_kind:
     expected_kind : expected kind of file, for messages, for example "an Inspect log"
 
     Returns the paths in the order of `paths`; files of one folder are sorted by path. A path is listed only once,
-    even if it is given as a relative and as an absolute path. Links to one file are different paths.
+    even if it is given as a relative and as an absolute path. Two links to one file count as different paths.
 
     Raises: ImportFormatError [import-not-found] if a path does not exist or is a special file; [import-empty] if a folder has
         no matching file.

@@ -452,7 +452,7 @@ def add_prompts(
     tables : tables with responses, whose rows are changed in place
     other_tables : tables without responses
 
-    Returns the roles with the added column, and those of the other tables that have prompts; none if nothing is changed.
+    Returns the roles with the added column, and the other tables that have prompts (an empty list if nothing is changed).
     """
     item_column = roles.columns.get("item")
     if item_column is None or "prompt" in roles.columns:

@@ -71,10 +71,10 @@ def resolve_restarting_ids(roles: Roles, rows: Sequence[Row], *, location: str) 
 
     Returns the changed roles, or the given roles if nothing needs to be changed.
 
-    Raises: ImportFormatError [import-ids] in three cases. (1) A column may make ids unique or number repeats, and neither its
-        name nor a prompt decides. (2) Only prompts can identify the items, but more than a quarter of the rows have a prompt
-        that no other agent has. (3) Prompts identify the items, and a column may distinguish items with the same prompt or number
-        repeats.
+    Raises: ImportFormatError [import-ids] in three cases. (1) It is unclear whether a column makes the ids unique or numbers
+        repeats. (2) Only prompts can identify the items, but more than a quarter of the rows have a prompt that no other agent
+        has. (3) Prompts identify the items, and it is unclear whether a column distinguishes items with the same prompt or
+        numbers repeats.
     """
     table = TableColumns(rows)
     roles = _remove_run_columns(roles, table)

@@ -25,8 +25,8 @@ def unclear_columns_error(
     path : file or folder, with which the message begins
     problem : what is unclear, without a full stop
     columns : names of the columns; the message lists the first of them, up to 250 characters
-    options : column by role, for example {"text": "answer"}, for a command `youden init` in the message that sets these columns.
-        Default: the message only explains how columns are named.
+    options : column by role, for example {"text": "answer"}. The message proposes a command `youden init` that sets these
+        columns. Default: the message only explains how columns are named.
 
     Returns the error [import-columns], to be raised by the caller.
     """

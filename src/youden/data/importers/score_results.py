@@ -29,7 +29,7 @@ _OUTCOMES = re.compile(
 """Outcomes whose lists of instances a report of SWE-bench contains, each under the outcome as key, with or without "_ids"."""
 
 _VERSION = re.compile(r".*\d\.\d\d?(?!\d)[^.]*")
-"""Name that ends with the version of a model, such as "gpt-4.1" and "claude-3.5-sonnet"; a run follows a different dot."""
+"""Name of a model whose last dot is part of a version, such as "claude-3.5-sonnet". Any other last dot precedes a run."""
 
 LocatedRows = Iterator[tuple[str, Row]]
 """Rows of a table, each with its location in the files (for messages) and its values by column."""
@@ -255,7 +255,7 @@ def _get_id_lists(content: Json) -> dict[str, list[str]]:
 def _find_model_name(file: Path) -> str:
     """Return the model in the path of a file of resolved instances.
 
-    The path is MODEL/results/results.json, MODEL.RUN.json or MODEL.json.
+    The path is MODEL/results/results.json, MODEL/results.json, MODEL.RUN.json or MODEL.json.
     """
     if file.name == "results.json":
         folder = file.parent.parent if file.parent.name == "results" else file.parent

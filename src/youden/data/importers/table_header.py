@@ -52,22 +52,22 @@ def count_cells(record: Sequence[Json]) -> int:
 def find_rows_below_header(records: Records, file: Path, add_note: AddNote, *, ragged: bool = False) -> Rows:
     """Find the header of a table, and return the rows below it.
 
-    The header is the first line with several cells that is not a title. Empty columns, columns that equal an earlier one in name
-    and cells, repeated headers, and lines of totals at the end are left out. If there is a column `guarded`, the apostrophes that
-    youden added to formulas are removed.
+    The header is the first line with several cells that is not a title. These parts are left out: empty columns, duplicate
+    columns (same name and cells), repeated headers, and lines of totals at the end. If there is a column `guarded`, the
+    apostrophes that youden added to formulas are removed.
 
     records : location and cells of each line; an empty cell is None
     file : file of the table, for error messages; it is not read
     add_note : callback that receives a sentence and its location, for example if lines above the header are left out
-    ragged : whether rows may be longer than the header; by default, not. The additional columns get names, for example
-        "column 3". Empty cells after the last column of the header are always allowed.
+    ragged : whether rows may be longer than the header. The additional columns get names, for example "column 3". Empty cells
+        after the last column of the header are always allowed.
 
     Returns the location of each row, and its values by column. The value of a missing cell is None. If the header has two
     lines, their names are joined, as in "gpt answer".
 
     Raises: ImportFormatError [import-empty] if there is no row below a header, or if no line has several cells; [import-csv] if a
-        row is longer than the header and `ragged` is False, if there is a second table below the first, or if two columns have
-        a name that only one can have, such as "prompt".
+        row is longer than the header and `ragged` is False, if there is a second table below the first, or if two different
+        columns have a name that must be unique, such as "prompt".
     """
     below_empty_line = {location for (_, above), (location, _) in pairwise(records) if count_cells(above) == 0}
     lines, numbers = _remove_empty_lines_and_columns(records)

@@ -74,14 +74,15 @@ def read_table(
     paths : sequence of Path
         Files, and folders of tables that belong together; at least one. The pool is named after the first path.
     columns : mapping of str to str
-        Column, or path inside a column, by role: agent, item, text, prompt, group, empty or repeat; for texts also several
-        columns, separated by commas: one per agent or, if a column of agents is named, one per repeat. An empty cell is an
-        empty response; if a column has the role empty, only in rows that it marks. Roles that are not named are inferred; the
-        mapping may be empty. The value "rows" for the role repeat means that rows of one agent and item are repeats, in their
-        order.
+        Column, or path inside a column, by role: agent, item, text, prompt, group, empty or repeat. The role text may have
+        several columns, separated by commas: one per agent or, if a column of agents is named, one per repeat. An empty cell is
+        an empty response. If a column has the role empty, this holds only in rows that it marks. Roles that are not named are
+        inferred; the mapping may be empty. The value "rows" for the role repeat means that rows of one agent and item are
+        repeats, in their order.
     exact : bool, default True
-        Whether tables whose columns are named are read as they are: a response that is a number is left out of the pool and
-        counted in the result, and ids keep the spaces around them. False: the number becomes a text, and ids are cleaned.
+        Whether tables are read without conversions if the names of their columns are known or in `columns`. A response that
+        is a number is then left out of the pool and counted in the result, and ids keep the spaces around them. If False, the
+        number becomes a text, and ids are cleaned.
     previous_pool : Pool, optional
         Pool that was imported from the same path before; its prompts keep their item ids. It has no effect on tables
         with ids of items, nor on those that `exact` reads as they are.
@@ -528,8 +529,8 @@ def _make_id_function(previous_pool: Pool | None, *, has_one_table: bool) -> Cal
     - For one table, the ids are q001, q002, … in the order of the calls.
     - For several tables, the ids are hashes of the prompts. Equal prompts then get equal ids even if only some tables are
       imported.
-    - A prompt of the earlier import keeps its id. Its id is never given to another item, so the number is ignored.
-    - Items without prompts are rows, which are numbered from the first row again.
+    - A prompt of the earlier import keeps its id. No other item gets this id; the function therefore ignores the number.
+    - Items without prompts are rows, which are numbered again, so that earlier ids of such items are reused.
 
     previous_pool : earlier import; None without one. Prompts are compared with single spaces.
     has_one_table : whether all prompts are in one table

@@ -158,8 +158,8 @@ class WideTableSearch(ColumnCandidates):
         """Return whether a column that was not chosen as an agent's column may hold the responses of another agent.
 
         A column of texts with a name that suggests agents, for example "variant", may hold responses if its texts seldom recur
-        (fewer than two rows per text). Other columns may not if they hold addresses or UUIDs, or have a different meaning
-        (`has_other_meaning`). Of the rest, these columns may hold responses:
+        (fewer than two rows per text). Other columns cannot hold responses if they hold addresses or UUIDs, or have a different
+        meaning (`has_other_meaning`). All remaining columns may hold responses if they have one of these contents:
 
         - texts between two columns of agents;
         - texts that seldom recur and have no digits;

@@ -117,10 +117,10 @@ def iter_cell_influence(
     Yields
     ------
     CellInfluence
-        One result per component, for the largest group of its agents that stays linked if any single cell is removed. It has the
-        positions `agents` of these agents, int array (n_linked,), and two float arrays (n_linked, n_items): the `influence` of
-        each item on their abilities, in units of the scores, and its `share` in the weight of each agent. A component without
-        such a group is skipped.
+        One result per component, for the largest group of its agents that stays linked if any single cell is removed. `agents`
+        has the positions of these agents, int array (n_linked,). The other fields are float arrays (n_linked, n_items): the
+        `influence` of each item on their abilities, in units of the scores, and its `share` in the weight of each agent. A
+        component without such a group is skipped.
     """
     for group in _iter_linked_groups(cells, weight, residual, component=component):
         chunks = list(group.iter_chunks())

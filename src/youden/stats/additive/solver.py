@@ -112,8 +112,8 @@ def solve_additive(
     -------
     Solution
         `ability` (n_agents,) and `difficulty` (n_items,) in the unit of scores, NaN for agents and items without a cell, and
-        diagnostics. If the fit does not converge, or if the cells do not connect all agents, no error is raised: check `status`,
-        which is "ok", "not_converged" or "disconnected" (abilities of different components cannot be compared), and `message`.
+        diagnostics. No error is raised if the fit does not converge, or if the cells do not connect all agents. Check `message`
+        and `status`: "ok", "not_converged" or "disconnected" (abilities of different components cannot be compared).
 
     Raises
     ------
@@ -153,8 +153,8 @@ def solve_cells(cells: Cells, *, ridge: float = 1e-6, constraint: Constraint = "
     -------
     Solution
         `ability` (n_agents,) and `difficulty` (n_items,) in the unit of scores, NaN for agents and items without a cell, and
-        diagnostics. If the fit does not converge, or if the cells do not connect all agents, no error is raised: check `status`,
-        which is "ok", "not_converged" or "disconnected" (abilities of different components cannot be compared), and `message`.
+        diagnostics. No error is raised if the fit does not converge, or if the cells do not connect all agents. Check `message`
+        and `status`: "ok", "not_converged" or "disconnected" (abilities of different components cannot be compared).
 
     Raises
     ------

@@ -336,7 +336,7 @@ class _ResidualComponents:
 
         chunk : all trials of some items, with their agents, items, weights and rates
         residual : float array (n_trials,), residuals of the trials of `chunk`
-        is_free : bool array (n_trials,), False for a trial that is fitted exactly, which only the sums over all trials contain
+        is_free : bool array (n_trials,), False for a trial that is fitted exactly; only the sums over all trials contain it
         n_agents : number of agents
         """
         # squared residuals of each agent on each item (n_agents, n_items), and their number

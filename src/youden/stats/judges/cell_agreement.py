@@ -169,8 +169,8 @@ def cell_correlation(a: Floats, b: Floats, *, level: float = 0.95) -> CellCorrel
         mean of the ρ of single items. Items with fewer than 3 agents, or with constant values, are left out of this mean.
         `n_cells` is the number of cells with both values, and `n_items` that of the items in the mean. The overall ρ is NaN for
         fewer than 3 cells or constant values, and the mean is NaN without an item. The bounds of the overall ρ are NaN for fewer
-        than 3 items with a used cell, or if ρ is ±1, or not defined without some of the items. The bounds of the mean are NaN for
-        fewer than 3 items in it, or if all of these have the same ρ.
+        than 3 items with a used cell, if ρ is ±1, or if ρ is undefined when some items are left out. The bounds of the mean are
+        NaN for fewer than 3 items in it, or if all of these have the same ρ.
 
     Raises
     ------

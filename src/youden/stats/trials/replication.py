@@ -194,7 +194,7 @@ def estimate_self_consistency(
     SelfConsistency
         Arrays (n_agents,): J = TPR − FPR (`value`), `tpr`, `fpr`, the numbers of answers `n_paired` and `n_independent`, and the
         number of items `n_items`; and the `covariance` of J for items like these (CentredCovariance, with `df`), which is not
-        centred. J is NaN for an agent without answers of one trial type; its standard error is NaN also with fewer than 2 items.
+        centred. J is NaN for an agent without answers of one trial type. Its standard error is also NaN for fewer than 2 items.
 
     Raises
     ------

@@ -94,10 +94,10 @@ def compute_item_influence(
     Returns
     -------
     InfluenceTable
-        `influence` (sum of normalized weight × residual), `weight` (share of the item in the agent's total weight) and `n_trials`
-        (of positive weight) are float arrays (n_agents, n_items), 0 for a cell without a trial. `within_item_variance`
-        (n_agents,) is the variance of each agent's residuals within items, NaN if no item has two trials of the agent. `ability`
-        is the given one.
+        Three float arrays (n_agents, n_items), 0 for a cell without a trial: `influence` (sum of normalized weight × residual),
+        `weight` (share of the item in the agent's total weight) and `n_trials` (number of trials of positive weight).
+        `within_item_variance` (n_agents,) is the variance of each agent's residuals within items, NaN if no item has two trials
+        of the agent. `ability` is the given one.
 
     Raises
     ------
@@ -106,8 +106,8 @@ def compute_item_influence(
 
     Notes
     -----
-    The residual is e = r − r̄_item with r = y − (K − 1)/(K − 2)·((θ_i − θ̄) + (θ_k − θ̄)) and K agents with an ability. The
-    factor is there because an ability is a mean over the K − 1 others.
+    The residual is e = r − r̄_item with r = y − (K − 1)/(K − 2)·((θ_i − θ̄) + (θ_k − θ̄)), where K agents have an ability. The
+    factor is needed because an ability is a mean over the K − 1 others.
     """
     n_agents, K = len(ability), int((~np.isnan(ability)).sum())
     if K < 3:

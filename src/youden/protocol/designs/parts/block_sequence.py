@@ -105,7 +105,8 @@ class BlockSequence(NamedTuple):
         contenders : int array (n_contenders,), positions of the agents
 
         Returns n_blocks · n_contenders comparisons: `item`, `contender`, `partner` and `is_first` (whether the contender's text
-        comes first, the same in a whole block), arrays of this length. Their attribute `block` is a position in `block_numbers`.
+        comes first, the same in a whole block), arrays of this length. Their `block` is the position of the block in
+        `block_numbers`.
         """
         n_items, n_agents = len(self.items), len(self.partners)
         item_by_block = self.items[block_numbers % n_items]
