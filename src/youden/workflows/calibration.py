@@ -408,8 +408,8 @@ def _describe_faults(measures: Measures) -> list[str]:
     if open_paths.low > MAX_OPEN_PATHS:
         faults.append(
             f"Its relation is not an equivalence: of {open_paths.n_paths} paths a ~ b ~ c, {open_paths.share:.0%} are open (a "
-            f"and c are not the same source), against {open_paths.expected:.0%} if its answers were independent. Do not read "
-            "groups of equal responses or amounts of information from individual answers; abilities do not need transitivity."
+            f"and c are not the same source), against {open_paths.expected:.0%} if its answers were independent. The "
+            "abilities do not depend on this. But do not group responses by individual answers of this judge."
         )
 
     if measures.retest_flips.value > 1 - _MIN_RETEST_AGREEMENT:
