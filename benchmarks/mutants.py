@@ -161,7 +161,7 @@ def main() -> None:
     parser.add_argument("--tests-per-mutant", type=int, default=200)
     parser.add_argument("--package", default="", help="a package below src/youden. [default: all]")
     parser.add_argument("--tests", nargs="+", default=["tests"], help="tests to choose from")
-    parser.add_argument("--smoke", action="store_true", help="three mutants of `text`, by its own tests")
+    parser.add_argument("--smoke", action="store_true", help="six mutants of `text`, by its own tests")
     parser.add_argument("--compare", type=Path, nargs=2, metavar=("A", "B"))
     arguments = parser.parse_args()
     if arguments.compare:
@@ -169,11 +169,11 @@ def main() -> None:
         print(json.dumps(difference, indent=2))
         sys.exit(difference["high"] < 0)
     if arguments.smoke:
-        arguments.n, arguments.package, arguments.tests = 3, "text", ["tests/text"]
+        arguments.n, arguments.package, arguments.tests = 6, "text", ["tests/text"]
     result = run(arguments)
     print_results(result, arguments.out)
     if arguments.smoke:
-        assert result["mutants"] == 3
+        assert result["mutants"] == 6
         assert result["found"] >= 1
 
 

@@ -136,6 +136,11 @@ def test_steps_are_applied_in_sequence() -> None:
     assert apply_steps(TEXT, steps, np.random.default_rng(0)) == "the river rose the river rose"
 
 
+@pytest.mark.parametrize(("name", "options"), [("truncate", {"words": 1}), ("random", {"n": 1})])
+def test_the_smallest_number_of_words_is_one(name: str, options: dict[str, Any]) -> None:
+    assert len(split_pieces(transform(name, **options))) == 1
+
+
 @pytest.mark.parametrize(
     ("name", "options", "slug"),
     [
@@ -148,6 +153,8 @@ def test_steps_are_applied_in_sequence() -> None:
         ("truncate", {"words": 2.5}, "transform-option"),
         ("filler", {"every": 1.5}, "transform-option"),
         ("template", {"form": 5}, "transform-option"),
+        ("random", {"n": 0}, "transform-option"),
+        ("random", {"n": 2.5}, "transform-option"),
     ],
 )
 def test_an_invalid_step_is_refused(name: str, options: dict[str, Any], slug: str) -> None:

@@ -67,7 +67,7 @@ def fill_template(text: str, rng: np.random.Generator, *, form: str = FORM) -> s
 
 def generate_random_words(text: str, rng: np.random.Generator, *, n: int | None = None) -> str:
     """Generate `n` words that do not exist; by default, as many as the text has words."""
-    check_option(n, "1 or more", fits=n is None or n >= 1, option="n")
+    check_option(n, "a whole number from 1 on", fits=n is None or _is_positive_integer(n), option="n")
     n_words = max(1, len(split_pieces(text))) if n is None else n
     syllables = rng.integers(len(_SYLLABLES), size=(n_words, 3))
     words = ["".join(_SYLLABLES[k] for k in word) for word in syllables]
