@@ -70,6 +70,23 @@ async def test_a_batch_in_progress_counts_once_towards_the_cap_of_a_run_by_calls
     assert 0 < judge.n_calls < len(PLAN) - len(HALF)
 
 
+async def test_a_batch_of_another_run_counts_only_by_the_requests_of_this_run(tmp_path: Path) -> None:
+    config = judge_config(NOWHERE, price=1000)
+    shared, *_ = (key for _, key, _ in config.questions().iter_requests(HALF))
+    others = [f"request {number} of another run" for number in range(99)]
+    judge = Scripted(lambda _: "YES")
+    with open_store(tmp_path / "v.db") as store, coordinate_run(tmp_path / "v.db", run="r") as team:
+        row = Job(NOWHERE, "m", 900.0, (shared, *others), file="file", batch="batch").row
+        store.backend.put_rows("batches", [row])
+        budget = SharedBudget(1000.0, team)
+        with pytest.raises(IncompleteRunError, match="pending"):
+            await judge_plan(
+                PLAN, config=config, store=store, judge=judge, options=JudgingOptions(max_cost=1000.0), budget=budget
+            )
+    assert judge.n_calls > 0.9 * len(PLAN)
+    assert 9.0 < budget.spent < 500
+
+
 async def test_simultaneous_runs_by_calls_and_batches_pay_for_no_answer_twice(place: str) -> None:
     """Each starts while the other is in progress: batches wait for calls, and calls leave requests in batches to them."""
     async with BatchServer(looks_needed=10**9) as server, WireServer(slowly) as calls:

@@ -322,7 +322,7 @@ def match_votes(results: Sequence[Verdicts]) -> Floats:
 
     Raises ConfigError [judges-pools] if the runs judged different pools of texts.
     """
-    check_same_pool([result.plan for result in results])
+    check_same_pool([result.plan for result in results], [str(result.judge.get("name")) for result in results])
     plan = results[0].plan
     answers = [results[0].answer]
     for result in results[1:]:

@@ -48,12 +48,11 @@ def are_of_one_pool(plans: Sequence[Plan]) -> bool:
     return len(digests) < 2
 
 
-def check_same_pool(plans: Sequence[Plan]) -> None:
-    """Raise ConfigError [judges-pools] if runs are compared whose plans are of different pools of texts."""
+def check_same_pool(plans: Sequence[Plan], names: Sequence[str]) -> None:
+    """Raise ConfigError [judges-pools] if the plans of runs with these names are of different pools of texts."""
     if not are_of_one_pool(plans):
-        digests = ", ".join(sorted({plan.pool_digest[:12] for plan in plans}))
         raise ConfigError(
-            f"The runs judged different pools of texts: got pools with the digests {digests}. Pass runs of one pool.",
+            f"The runs judged different pools of texts: got {', '.join(names)}. Pass runs of one pool.",
             slug="judges-pools",
         )
 

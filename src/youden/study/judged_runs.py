@@ -327,7 +327,8 @@ def _check_runs(runs: Sequence[JudgedRun]) -> None:
             f"A comparison needs two runs or more: got {len(runs)}. Add a run of another judge.", slug="judges-few"
         )
 
-    check_same_pool([run.result.plan for run in runs if run.digest is not None and run.result is not None])
+    judged = [run for run in runs if run.digest is not None]
+    check_same_pool([run.result.plan for run in judged if run.result is not None], [run.name for run in judged])
 
 
 def _score_shared_cells(

@@ -125,7 +125,7 @@ def compare_preference_runs(first: RunFolder, second: RunFolder) -> PreferenceJu
     results = [folder.read_verdicts(folder.read_plan()) for folder in folders]
     has_texts = [folder.read_pool().digest is not None for folder in folders]  # False for imported battles
     if all(has_texts):
-        check_same_pool([result.plan for result in results])
+        check_same_pool([result.plan for result in results], [folder.path.resolve().name for folder in folders])
     significantly_better = [_find_significantly_better(result, common) for result in results]
 
     # answers to the common trials (n_trials, 2), from 0 to 1; above ½ if the first response is preferred

@@ -44,7 +44,7 @@ def _is_written_text(value: object) -> bool:
 
 
 def _is_positive_integer(value: object) -> bool:
-    return isinstance(value, int) and value >= 1
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
 
 
 FORM = (

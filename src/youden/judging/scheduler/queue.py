@@ -224,13 +224,15 @@ class Dispatcher:
         await self._lease_and_queue(list(self.calls_of_other_processes.values()))
 
     async def _announce_batches(self) -> None:
-        """Tell the user how many rows wait for batches in progress, and count these batches towards the cap."""
+        """Tell the user how many rows wait for batches in progress, and count the requests of these rows towards the cap."""
         n_rows_by_key = await asyncio.to_thread(self._count_unanswered_in_batches)
         n_rows = sum(n_rows_by_key.values())
         if n_rows:
             for job in await asyncio.to_thread(read_pending_jobs, self._store.backend):
-                if not n_rows_by_key.keys().isdisjoint(job.keys):
-                    self._caller.budget.count_batch(job.id, job.usd)
+                # a batch of another run may share only some of its requests with this run
+                n_shared = len(n_rows_by_key.keys() & set(job.keys))
+                if n_shared:
+                    self._caller.budget.count_batch(job.id, job.usd * n_shared / len(job.keys))
             error = make_batches_pending_error(n_rows, store=self._store.name)
             self._outcomes.log.announce("batches", str(error))
 
