@@ -586,7 +586,7 @@ class _PlanExtender:
             return design
         raise PlanError(
             f"A plan of the design '{self.plan.design}' cannot be extended, because it has no blocks. Run a plan with a "
-            "larger budget and the same store, which reuses the answers, or set agents to focus on.",
+            "larger budget and the same store, which reuses the answers. Only calls for some agents can be added (`focus`).",
             slug="extend-cell-design",
         )
 
