@@ -19,10 +19,12 @@ import yaml
 from batch_server import BatchServer
 from commands import Youden, everything_in, wire_judge, write_small_run
 from postgres import Cluster, cluster
+from small_pools import make_pool
 from store_connections import connection_of
 from toy_engine import run_batch
 from wire_server import WireServer, well_behaved
 from youden.data.folder.run_folder import RunFolder
+from youden.data.pools.pool_reader import write_pool
 from youden.engines.block_sums import count_calls
 from youden.errors import YoudenError
 from youden.judging.call.budget import OutOfMoneyError
@@ -94,6 +96,23 @@ def test_a_run_folder_without_the_password_finds_its_store_by_youden_store(
     assert server.n_requests == 110
     monkeypatch.delenv("YOUDEN_STORE")
     assert "store-unreachable" in youden("judge", "runs/r/config.yaml").err
+
+
+@pytest.mark.slow
+def test_runs_of_the_same_folder_name_on_one_server_have_separate_accounts(
+    youden: Youden, shared_run_folder: Path, server: WireServer, postgres: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = postgres.new()
+    youden("judge", "r.yaml", "--store", url).well()
+    other = shared_run_folder / "other"
+    other.mkdir()
+    write_small_run(other, pool="six", max_cost=50, judge=wire_judge(server.url, price=100, max_tokens=1))
+    write_pool(make_pool(6, 8), other / "six")
+    monkeypatch.chdir(other)
+    assert youden("plan", "r.yaml", "--store", url, "--json").said["paid"]["usd"] == 0
+    youden("judge", "r.yaml", "--store", url).well()
+    paid = youden("plan", "r.yaml", "--store", url, "--json").said["paid"]["usd"]
+    assert paid == pytest.approx((server.n_requests - 110) * 101e-4)
 
 
 @pytest.mark.slow

@@ -174,7 +174,7 @@ def plan_run(config: RunConfig, *, batched: bool = False, pools: Sequence[Pool] 
     if not has_earlier_answers:
         if plan is not run_plan.stored_plan:
             folder.write_plan(plan)
-        _write_config(planned, account=_find_recorded_account(folder) or get_cost_account(config))
+        _write_config(planned, account=_find_recorded_account(folder) or get_cost_account(config, plan))
     return planned
 
 
@@ -300,7 +300,7 @@ def judge_run(
         result = replace(result, paid=read_payments_of_run(config, planned.judge, planned.plan))
         folder.write_plan(result.plan)
         folder.write_verdicts(result)
-        _write_config(planned, account=get_cost_account(config))
+        _write_config(planned, account=get_cost_account(config, planned.plan))
     return result
 
 
@@ -312,10 +312,10 @@ def _has_answers(planned: PlannedRun, team: WorkerGroup) -> bool:
 def join_group(planned: PlannedRun, *, is_coordinator: bool = True) -> AbstractContextManager[WorkerGroup]:
     """Join the group of processes that send requests for a run and share its cost cap, as its coordinator or as a worker."""
     store, run = planned.config.store_location, get_run_name(planned.folder, planned.plan)
-    account = get_cost_account(planned.config)
+    account = get_cost_account(planned.config, planned.plan)
     if not is_coordinator:
         return join_as_worker(store, run=run, account=account)
-    return coordinate_run(store, run=run, account=account, saved=_read_saved_payments(planned.config))
+    return coordinate_run(store, run=run, account=account, saved=_read_saved_payments(planned.config, planned.plan))
 
 
 def get_run_name(folder: RunFolder, plan: Plan) -> str:
@@ -357,7 +357,7 @@ def collect_answers(
     config = planned.config
     account = None
     if planned.judge.stores_new_answers:
-        account = get_cost_account(config) if team is None else team.account
+        account = get_cost_account(config, planned.plan) if team is None else team.account
     options = replace(
         options or JudgingOptions(),
         max_cost=config.max_cost,
@@ -391,25 +391,30 @@ def collect_answers(
     return result
 
 
-def get_cost_account(config: RunConfig, *, calibrating: bool = False) -> str:
+def get_cost_account(config: RunConfig, plan: Plan, *, calibrating: bool = False) -> str:
     """Return the name of the cost account of a run, or of the calibrations of its judge.
 
     The name is the path of the run's folder relative to its store, so that both can be moved together. In a store on a
-    server, it is the name of the folder, so that the run has one account on all hosts.
+    server, it is the name of the run (`get_run_name`), so that the run has one account on all hosts.
 
     Parameters
     ----------
     config : RunConfig
         Config of the run.
+    plan : Plan
+        Plan of the run, with or without its trials.
     calibrating : bool, default False
         Whether to return the account of the calibrations.
 
     Returns
     -------
     str
-        Path or name of the run's folder, or the name of the calibrations' account that is derived from it.
+        Path of the run's folder or name of the run, or the name of the calibrations' account that is derived from it.
     """
-    account = _get_path_relative_to_store(config)
+    if config.store_file is None:
+        account = get_run_name(RunFolder(config.folder), plan)
+    else:
+        account = _get_relative_path(config.folder, config.store_file)
     return calibration_account(account) if calibrating else account
 
 
@@ -432,13 +437,13 @@ def read_payments_of_run(config: RunConfig, judge: JudgeConfig, plan: Plan) -> R
     booked = RunPayments()
     with suppress(YoudenError), open_store_of_folder(config.store_location) as store:
         run_name = get_run_name(RunFolder(config.folder), plan)
-        account = get_cost_account(config)
+        account = get_cost_account(config, plan)
         confirmed = read_run_payments(store, account)
         booked = add_unconfirmed_amount(store, run_name, account, confirmed)
-    return _max_payments(booked, _read_saved_payments(config))
+    return _max_payments(booked, _read_saved_payments(config, plan))
 
 
-def _read_saved_payments(config: RunConfig) -> RunPayments:
+def _read_saved_payments(config: RunConfig, plan: Plan) -> RunPayments:
     """Return the payments that a run's folder records.
 
     These are the payments in verdicts.parquet, or those in the cost account that config.yaml names, whichever are larger.
@@ -451,7 +456,7 @@ def _read_saved_payments(config: RunConfig) -> RunPayments:
         in_verdicts = folder.read_saved_payments()
     with suppress(YoudenError):
         old_account = _find_recorded_account(folder)
-        if old_account is not None and old_account != get_cost_account(config):
+        if old_account is not None and old_account != get_cost_account(config, plan):
             with open_store_of_folder(config.store_location) as store:
                 in_old_account = add_pending_batches(store, old_account, read_run_payments(store, old_account))
     return _max_payments(in_verdicts, in_old_account)
@@ -462,17 +467,13 @@ def _max_payments(a: RunPayments, b: RunPayments) -> RunPayments:
     return RunPayments(*map(max, astuple(a), astuple(b)))
 
 
-def _get_path_relative_to_store(config: RunConfig) -> str:
-    """Return the path of the run's folder relative to the folder of its store.
+def _get_relative_path(folder: Path, store_file: Path) -> str:
+    """Return the path of a run's folder relative to the folder of its store.
 
     The store identifies the run by this path. A relative path stays valid if the run and its store are moved together. The
-    result is the absolute path if the run and the store are on different drives, and the name of the run's folder if the
-    store is on a server.
+    result is the absolute path if the run and the store are on different drives.
     """
-    folder = config.folder.resolve()
-    store_file = config.store_file
-    if store_file is None:
-        return folder.name
+    folder = folder.resolve()
     try:
         relative_path = os.path.relpath(folder, store_file.resolve().parent)
         return Path(relative_path).as_posix()

@@ -176,7 +176,7 @@ def import_run(planned: PlannedRun, paths: Sequence[Path]) -> ImportCounts:
         while True:
             with open_store(config.store_location) as store:
                 counts = import_answers(
-                    paths, plan, config=planned.judge, store=store, account=get_cost_account(config)
+                    paths, plan, config=planned.judge, store=store, account=get_cost_account(config, plan)
                 )
 
             # repeat while answers are left that may belong to the next round

@@ -165,7 +165,7 @@ def _read_answers_so_far(config: RunConfig, folder: RunFolder, judge: JudgeConfi
         stored_only=True,
         read_only=True,
         allows_pending=True,
-        account=get_cost_account(config),
+        account=get_cost_account(config, plan),
         keys=read_hashes,
     )
 

@@ -206,7 +206,7 @@ def calibrate(calibration: Calibration, options: JudgingOptions | None = None) -
         If the cap is reached or a judge cannot be used. Answers are stored: call again to resume.
     """
     config = calibration.config
-    account = get_cost_account(config, calibrating=True)
+    account = get_cost_account(config, calibration.trials.plan, calibrating=True)
     calibration_options = replace(options or JudgingOptions(), account=account)
     run_experiment = make_experiment_runner(config.max_cost, calibration.experiments, calibration_options)
     calibrated = []
