@@ -561,7 +561,7 @@ def print_judged_run(
     changes: Sequence[str] = (),
     warnings: Sequence[str] = (),
 ) -> None:
-    """Print a run that was judged and fitted: ranking and recommendation to standard output, the rest to standard error.
+    """Print a run that was judged and fitted: its results to standard output, warnings and costs to standard error.
 
     Parameters
     ----------

@@ -582,8 +582,9 @@ class RunView:
             [unknown-format]: if the format is unknown; [export-exists]: if `out` exists and may not be replaced;
             [export-format]: if its suffix does not fit the format; [option-unused]: if an option has no effect on the format.
         RunFolderError
-            If the run is not fitted; [run-other-plan], [fit-stale]: if it was planned or judged again since it was fitted;
-            [run-preference]: if it asks for preferences and the format is "eee" or "hf".
+            If the run is not fitted and the format is "eee" or "hf" (for "tables", only the trials are then written);
+            [run-other-plan], [fit-stale]: if the run was planned or judged again since it was fitted; [run-preference]: if it
+            asks for preferences and the format is "eee" or "hf".
         """
         from youden.data.exporters import EXPORTERS
         from youden.data.exporters.export_files import ExportOptions
