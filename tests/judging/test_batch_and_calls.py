@@ -14,7 +14,7 @@ import pytest
 
 from batch_server import BatchServer
 from commands import Youden
-from judged import NOWHERE, ask, dense_plan, judge_config
+from judged import ENVIRONMENT, NOWHERE, ask, dense_plan, judge_config
 from scripted import Counted, Scripted
 from small_pools import make_pool
 from stops import until
@@ -28,8 +28,9 @@ from youden.judging.scheduler.options import Batching, JudgingOptions
 from youden.judging.store.answers import open_store
 from youden.judging.store.leases import Job, read_pending_jobs
 from youden.judging.store.shared_budget import SharedBudget
-from youden.judging.store.worker_group import coordinate_run
+from youden.judging.store.worker_group import add_pending_batches, coordinate_run, list_total_payments
 from youden.types import Plan, Verdicts
+from youden.types.payments import RunPayments
 
 POOL = make_pool(4, 10)
 PLAN = dense_plan(POOL)
@@ -70,21 +71,71 @@ async def test_a_batch_in_progress_counts_once_towards_the_cap_of_a_run_by_calls
     assert 0 < judge.n_calls < len(PLAN) - len(HALF)
 
 
-async def test_a_batch_of_another_run_counts_only_by_the_requests_of_this_run(tmp_path: Path) -> None:
+async def test_a_batch_of_another_run_does_not_count_towards_the_cap(tmp_path: Path) -> None:
     config = judge_config(NOWHERE, price=1000)
     shared, *_ = (key for _, key, _ in config.questions().iter_requests(HALF))
-    others = [f"request {number} of another run" for number in range(99)]
     judge = Scripted(lambda _: "YES")
+    options = JudgingOptions(max_cost=1000.0, account="here")
     with open_store(tmp_path / "v.db") as store, coordinate_run(tmp_path / "v.db", run="r") as team:
-        row = Job(NOWHERE, "m", 900.0, (shared, *others), file="file", batch="batch").row
+        row = Job(NOWHERE, "m", 900.0, (shared, "other"), "there", file="file", batch="batch").row
         store.backend.put_rows("batches", [row])
         budget = SharedBudget(1000.0, team)
         with pytest.raises(IncompleteRunError, match="pending"):
-            await judge_plan(
-                PLAN, config=config, store=store, judge=judge, options=JudgingOptions(max_cost=1000.0), budget=budget
-            )
+            await judge_plan(PLAN, config=config, store=store, judge=judge, options=options, budget=budget)
     assert judge.n_calls > 0.9 * len(PLAN)
-    assert 9.0 < budget.spent < 500
+    assert budget.spent < 500
+
+
+async def as_run(
+    name: str, url: str, place: str, plan: Plan, *, cap: float, sleep: Any = None
+) -> tuple[Verdicts, float]:
+    """Send batches as a run with a cost account; return the verdicts and what counts towards the cap."""
+    batching = Batching(sleep=sleep or (lambda _s: asyncio.sleep(0.05)))
+    options = JudgingOptions(batching=batching, account=name, max_cost=cap)
+    with open_store(place) as store, coordinate_run(place, run=name) as team:
+        budget = SharedBudget(cap, team)
+        config = judge_config(url, price=1)
+        verdicts = await judge_plan(
+            plan.with_pool(POOL), config=config, store=store, environment=ENVIRONMENT, options=options, budget=budget
+        )
+        return verdicts, budget.spent
+
+
+async def stopped(_: float) -> None:
+    raise asyncio.CancelledError
+
+
+async def test_the_run_that_sent_a_batch_pays_for_it_although_another_run_fetches_it(place: str) -> None:
+    async with BatchServer(looks_needed=2) as server:
+        with pytest.raises(asyncio.CancelledError):
+            await as_run("first", server.url, place, HALF, cap=10.0, sleep=stopped)
+        verdicts, usd_under_cap = await as_run("second", server.url, place, HALF, cap=0.001)
+        assert verdicts.answered.all()
+        assert (len(server.batches), verdicts.total_usd, usd_under_cap) == (1, 0.0, 0.0)
+        with open_store(place) as store:
+            payments = list_total_payments(store)
+        assert payments == {"first": RunPayments(usd=pytest.approx(120 * 101 / 1e6))}
+        verdicts, _ = await as_run("first", server.url, place, HALF, cap=10.0)
+        assert verdicts.total_usd == pytest.approx(120 * 101 / 1e6)
+
+
+async def test_a_run_does_not_wait_for_batches_without_its_requests(place: str) -> None:
+    async with BatchServer(looks_needed=2) as server:
+        with pytest.raises(asyncio.CancelledError):
+            await as_run("first", server.url, place, HALF, cap=10.0, sleep=stopped)
+        rest = replace(PLAN, trials=PLAN.trials.take(slice(120, None)))
+        verdicts, _ = await as_run("second", server.url, place, rest, cap=10.0)
+        assert verdicts.answered.all()
+        with open_store(place) as store:
+            assert [job.account for job in read_pending_jobs(store.backend)] == ["first"]
+
+
+def test_a_renamed_run_counts_the_batches_of_its_old_account(tmp_path: Path) -> None:
+    with open_store(tmp_path / "v.db") as store:
+        store.backend.put_rows("batches", [Job(NOWHERE, "m", 0.5, ("key",), "old", file="file").row])
+        paid = add_pending_batches(store, "old", RunPayments(usd=1.0))
+        assert paid == RunPayments(usd=1.0, usd_unconfirmed=0.5)
+        assert add_pending_batches(store, "new", RunPayments()) == RunPayments()
 
 
 async def test_simultaneous_runs_by_calls_and_batches_pay_for_no_answer_twice(place: str) -> None:

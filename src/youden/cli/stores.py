@@ -160,9 +160,10 @@ def copy(sources: tuple[str, ...], target: str, as_json: bool) -> None:
 def batches(store: str, forget: str | None, as_json: bool) -> None:
     """List the batches of STORE in progress at a provider.
 
-    Any host can resume them. `youden judge CONFIG --mode batch` with this store waits for each batch, except batches for which
-    another process waits. --forget BATCH removes a batch from the list, so that its requests are sent again. The provider does
-    not cancel the batch, so you may pay for its requests twice. A batch that is not in the list is an error.
+    Any host can resume them. `youden judge CONFIG --mode batch` with this store waits for the batches of its run, and for batches
+    of other runs that contain requests of its plan. If another process is waiting for a batch, it waits for that process.
+    --forget BATCH removes a batch from the list, so that its requests are sent again. The provider does not cancel the batch, so
+    you may pay for its requests twice. A batch that is not in the list is an error.
     """
     from youden.judging.store.answers import open_store
     from youden.judging.store.leases import read_pending_jobs
@@ -180,9 +181,10 @@ def batches(store: str, forget: str | None, as_json: bool) -> None:
 
 
 def _describe_job(job: Job) -> str:
-    """Describe a batch by its id, its number of requests, its model and the address of the provider."""
+    """Describe a batch by its id, its number of requests, its model, the address of the provider and the run that sent it."""
     n_requests = format_count(len(job.keys), "request")
-    return f"{job.batch or job.id}: {n_requests} to {job.model} at {job.address}"
+    sender = "" if job.account is None else f", sent by the run {job.account}"
+    return f"{job.batch or job.id}: {n_requests} to {job.model} at {job.address}{sender}"
 
 
 def _forget_batch(store: Store, jobs: Sequence[Job], name: str) -> list[Job]:
@@ -212,6 +214,7 @@ def _job_to_json(job: Job) -> dict[str, Json]:
         "id": job.id,
         "address": job.address,
         "model": job.model,
+        "account": job.account,
         "batch": job.batch,
         "n_requests": len(job.keys),
         "created": job.created,

@@ -28,6 +28,7 @@ from youden.judging.store.answers import load_backend_class, open_store_of_folde
 from youden.judging.store.shared_budget import SharedBudget
 from youden.judging.store.worker_group import (
     WorkerGroup,
+    add_pending_batches,
     add_unconfirmed_amount,
     coordinate_run,
     join_as_worker,
@@ -441,8 +442,8 @@ def _read_saved_payments(config: RunConfig) -> RunPayments:
     """Return the payments that a run's folder records.
 
     These are the payments in verdicts.parquet, or those in the cost account that config.yaml names, whichever are larger.
-    config.yaml names another account than the present one if the folder was renamed or copied. Payments that cannot be read are
-    ignored.
+    config.yaml names another account than the present one if the folder was renamed or copied. The old account pays for its
+    batches in progress, so their largest possible cost is in the unconfirmed amount. Payments that cannot be read are ignored.
     """
     folder = RunFolder(config.folder)
     in_verdicts = in_old_account = RunPayments()
@@ -452,7 +453,7 @@ def _read_saved_payments(config: RunConfig) -> RunPayments:
         old_account = _find_recorded_account(folder)
         if old_account is not None and old_account != get_cost_account(config):
             with open_store_of_folder(config.store_location) as store:
-                in_old_account = read_run_payments(store, old_account)
+                in_old_account = add_pending_batches(store, old_account, read_run_payments(store, old_account))
     return _max_payments(in_verdicts, in_old_account)
 
 

@@ -248,7 +248,7 @@ class Budget:
         batch_id : str
             Id of the batch.
         usd : float
-            Largest possible cost of the requests of this run in the batch, in USD; NaN if unknown.
+            Largest possible cost of the batch in USD; NaN if unknown.
         """
 
     def _wake_waiting_tasks(self) -> None:

@@ -28,6 +28,8 @@ class BatchLeases:
         Store of the answers and of the records of batches.
     address, model : str
         Address of the provider, and its model.
+    account : str or None
+        Cost account of this run; None if it has none.
 
     Attributes
     ----------
@@ -36,10 +38,10 @@ class BatchLeases:
         process then waits for the answer. The caller sets the attribute to False before each round of requests.
     """
 
-    def __init__(self, store: Store, *, address: str, model: str) -> None:
+    def __init__(self, store: Store, *, address: str, model: str, account: str | None = None) -> None:
         self.waits_for_other_process = False
         self._store = store
-        self._address, self._model = address, model
+        self._address, self._model, self._account = address, model, account
         self._leases = store.leases()
         self._own_ids: set[str] = set()
 
@@ -113,7 +115,7 @@ class BatchLeases:
         Raises: JudgeError [lease-lost] if the leases that this process already holds may have expired; nothing is recorded then.
         """
         self.check()  # of the leases on the requests
-        job = self._acquire_job(Job(self._address, self._model, usd, tuple(keys)))
+        job = self._acquire_job(Job(self._address, self._model, usd, tuple(keys), self._account))
         self._store.backend.put_rows("batches", [job.row])
         return job
 
@@ -141,13 +143,27 @@ class BatchLeases:
             self._acquire_job(remainder)
         self._store.settle(job.id, None if remainder is None else remainder.row)
 
-    def resume(self) -> list[Job]:
+    def was_sent_by_this_run(self, job: Job) -> bool:
+        """Return whether this run has sent a batch, so that its cost account pays for it."""
+        return job.account == self._account
+
+    def read_keys_of_other_runs(self) -> set[str]:
+        """Return the request hashes in the pending batches that other runs have sent."""
+        return {key for job in self.pending() if not self.was_sent_by_this_run(job) for key in job.keys}
+
+    def resume(self, needed_keys: Collection[str]) -> list[Job]:
         """Take over the batches that an earlier process left in progress, and return their records.
 
-        A batch is taken over if no other process has the lease on it. If the file of its requests was not uploaded, the batch was
-        not sent: its record is deleted, so that its requests are sent in another batch.
+        A batch is taken over if no other process has the lease on it, and if this run has sent it or needs one of its answers. If
+        the file of its requests was not uploaded, the batch was not sent: its record is deleted, so that its requests are sent in
+        another batch.
+
+        needed_keys : hashes of the requests of this run that are in batches of other runs
         """
-        leased_keys = self._leases.acquire([job.lease_key for job in self.pending()])
+        needed_jobs = [
+            job for job in self.pending() if self.was_sent_by_this_run(job) or not set(needed_keys).isdisjoint(job.keys)
+        ]
+        leased_keys = self._leases.acquire([job.lease_key for job in needed_jobs])
         if not leased_keys:
             return []
 

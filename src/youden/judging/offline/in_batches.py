@@ -25,9 +25,10 @@ from youden.judging.offline.batch_providers import BatchProvider, BatchState
 from youden.judging.offline.lines import RequestLine, make_request_line, split_lines
 from youden.judging.scheduler.calling import max_call_cost
 from youden.judging.scheduler.options import Batching
-from youden.judging.scheduler.outcomes import Outcomes
+from youden.judging.scheduler.outcomes import Outcomes, book_cost
 from youden.judging.store.leases import Job, new_id
 from youden.judging.store.plan_answers import Call, iter_call_lists
+from youden.judging.store.worker_group import release_unspent
 from youden.text.sentences import format_count
 from youden.types import Completion
 
@@ -73,7 +74,9 @@ class BatchRunner:
         self._budget = budget
         self._batching = batching
         questions = self._config.questions()
-        self._leases = BatchLeases(self._store, address=questions.address, model=questions.model)
+        self._leases = BatchLeases(
+            self._store, address=questions.address, model=questions.model, account=outcomes.options.account
+        )
         self._done = np.zeros(len(self._work), dtype=np.bool_)  # per trial: whether it has a final outcome
         self._failed_calls: dict[str, Call] = {}  # calls that failed in this run, by request hash
         # Largest possible cost of the request lines that are made and that no batch contains yet. It counts towards the cap in
@@ -139,11 +142,16 @@ class BatchRunner:
     async def _resume_batches(self) -> list[Job]:
         """Take over the batches that an earlier process left in progress, and reserve their largest possible costs.
 
-        A batch is started if only its file was uploaded.
+        A batch of another run is taken over only if it contains a request of this plan. A batch is started if only its file was
+        uploaded.
 
         Returns the records of the batches, without those that could not be started.
         """
-        jobs = [await self._resume_batch(job) for job in self._leases.resume()]
+        keys_of_other_runs = self._leases.read_keys_of_other_runs()
+        row_keys = self._work.iter_row_keys() if keys_of_other_runs else ()
+        needed_keys = {key for _, key in row_keys if key in keys_of_other_runs}
+
+        jobs = [await self._resume_batch(job) for job in self._leases.resume(needed_keys)]
         return [job for job in jobs if job is not None]
 
     async def _resume_batch(self, recorded_job: Job) -> Job | None:
@@ -160,7 +168,7 @@ class BatchRunner:
         if math.isnan(job.usd) and self._budget.cap < math.inf:
             # reserve the whole cap, so that no other request is sent until the cost is known
             job = replace(job, usd=self._budget.cap)
-        self._budget.reserve_unconditionally(job.usd)
+        self._reserve(job)
 
         if job.batch is None:
             return await self._start_batch(job, maybe_started=True)
@@ -257,7 +265,7 @@ class BatchRunner:
         provider = self._provider  # raises an error about its key before the batch is recorded
         max_usd = math.fsum(line.usd for line in lines)
         job = self._leases.record_batch(max_usd, [line.key for line in lines])
-        self._budget.reserve_unconditionally(job.usd)  # `_iter_lines` has checked that it fits the cap
+        self._reserve(job)  # `_iter_lines` has checked that the cost fits the cap
         try:
             file = await provider.upload(b"".join(line.text for line in lines))
         except CallError as error:
@@ -298,7 +306,7 @@ class BatchRunner:
         error : why the batch was not started
         """
         self._leases.delete_record(job)
-        self._budget.settle(job.usd, 0.0)
+        self._settle(job, 0.0)
         self._end_run(error, None)
 
     async def _poll_until_results_stored(self, jobs: list[Job]) -> None:
@@ -400,21 +408,32 @@ class BatchRunner:
         if missing_keys and not outcomes:
             return job
 
-        reserved_usd, spent_usd = self._store_outcomes(outcomes)
+        reserved_usd, spent_usd = self._store_outcomes(job, outcomes)
         if not missing_keys:
             self._leases.replace_record(job, None)
             self._store.flush()
-            self._budget.settle(job.usd, spent_usd)
+            self._settle(job, spent_usd)
             self._end_run_if_not_completed(job, state, outcomes)
             return None
 
         remaining_job = replace(job, keys=tuple(missing_keys), usd=job.usd - reserved_usd, id=new_id())
         self._leases.replace_record(job, remaining_job)
         self._store.flush()
-        # reserve before settling, so that no other call can use the amount in between
-        self._budget.reserve_unconditionally(remaining_job.usd)
-        self._budget.settle(job.usd, spent_usd)
+        self._reserve(remaining_job)  # before settling, so that no other call can use the amount in between
+        self._settle(job, spent_usd + (0.0 if self._leases.was_sent_by_this_run(job) else remaining_job.usd))
         return remaining_job
+
+    def _reserve(self, job: Job) -> None:
+        """Reserve the largest possible cost of a batch in the budget of this run, if this run has sent the batch."""
+        if self._leases.was_sent_by_this_run(job):
+            self._budget.reserve_unconditionally(job.usd)
+
+    def _settle(self, job: Job, spent_usd: float) -> None:
+        """Replace the reserved cost of a batch by its actual cost in USD, in the budget of the run that has sent the batch."""
+        if self._leases.was_sent_by_this_run(job):
+            self._budget.settle(job.usd, spent_usd)
+        elif job.account is not None:
+            release_unspent(self._store, job.account, job.usd - spent_usd)
 
     def _end_run_if_not_completed(
         self, job: Job, state: BatchState, outcomes: Mapping[str, Completion | CallError]
@@ -431,12 +450,13 @@ class BatchRunner:
             n_unanswered = sum(isinstance(outcome, CallError) for outcome in outcomes.values())
             self._stop.request_stop_with_error(batch_cancelled_error(job, n_unanswered=n_unanswered))
 
-    def _store_outcomes(self, outcomes: Mapping[str, Completion | CallError]) -> tuple[float, float]:
+    def _store_outcomes(self, job: Job, outcomes: Mapping[str, Completion | CallError]) -> tuple[float, float]:
         """Store the outcomes of the requests of a batch, and sum their costs.
 
         The batch of an earlier process may also contain requests that this plan does not need. Their answers are stored, and
         their failures are ignored.
 
+        job : record of the batch, with the cost account of the run that has sent it
         outcomes : answer or failure of each request, by its hash
 
         Returns two sums in USD: the largest possible cost of the requests of this plan, and the actual cost of all requests.
@@ -459,9 +479,9 @@ class BatchRunner:
                     call = Call(key, rows_by_key[key], stored_outcomes.get(key), self._work.request)
                 max_cost = max_call_cost(self._config, call.request)
                 max_costs.append(max_cost)
-                actual_costs.append(self._store_outcome(call, outcome, max_cost=max_cost))
+                actual_costs.append(self._store_outcome(job, call, outcome, max_cost=max_cost))
             elif isinstance(outcome, Completion):
-                actual_costs.append(self._store_answer_of_other_plan(key, outcome))
+                actual_costs.append(self._store_answer_of_other_plan(job, key, outcome))
         return math.fsum(max_costs), math.fsum(actual_costs)
 
     def _find_rows(self, outcomes: Mapping[str, Completion | CallError]) -> dict[str, list[int]]:
@@ -473,29 +493,31 @@ class BatchRunner:
                 rows_by_key[key].append(row)
         return rows_by_key
 
-    def _store_answer_of_other_plan(self, key: str, completion: Completion) -> float:
+    def _store_answer_of_other_plan(self, job: Job, key: str, completion: Completion) -> float:
         """Store an answer that no row of this plan needs, and return its cost in USD by the reported usage."""
         usd = call_cost(self._config, completion.tokens_in, completion.tokens_out)
-        self._outcomes.record_cost(key, usd, completion)
+        book_cost(self._store, job.account, key, usd, completion)
         self._store.add(key, completion, may_flush=False)
         return usd
 
-    def _store_outcome(self, call: Call, outcome: Completion | CallError, *, max_cost: float) -> float:
-        """Store the outcome of a call, and return its cost in USD.
+    def _store_outcome(self, job: Job, call: Call, outcome: Completion | CallError, *, max_cost: float) -> float:
+        """Store the outcome of a call, and return its cost in USD, which the run that has sent the batch pays.
 
         A call that failed may be sent again in a later batch, if the failure is transient and `max_tries` allows it.
 
+        job : record of the batch
         max_cost : largest possible cost of the call in USD. It is booked if the provider does not report the usage, and for
             a failed call that may be billed.
         """
         checked_outcome, usd = self._check_and_price_outcome(call, outcome, max_cost=max_cost)
-        call.usd += usd
+        if self._leases.was_sent_by_this_run(job):
+            call.usd += usd
         if isinstance(checked_outcome, Completion):
-            self._outcomes.record_cost(call.key, usd, checked_outcome)
+            book_cost(self._store, job.account, call.key, usd, checked_outcome)
             self._outcomes.record_answer(call, checked_outcome)
             self._done[call.rows] = True
         else:
-            self._outcomes.record_cost(call.key, usd, None)
+            book_cost(self._store, job.account, call.key, usd, None)
             self._record_failure(call, checked_outcome)
         return usd
 

@@ -73,6 +73,17 @@ class Work(Protocol):
         """Build the error for a cap that does not allow the next call."""
 
 
+def book_cost(store: Store, account: str | None, key: str, usd: float, completion: Completion | None) -> None:
+    """Book the cost of an attempt to a cost account in a store; without an account, this has no effect.
+
+    key : request hash
+    usd : cost in USD; NaN if unknown. An attempt that failed and cost nothing is not booked.
+    completion : the reply, with its token counts and duration; None if the attempt failed
+    """
+    if account is not None and (usd or completion is not None):
+        store.pay(account, key, make_payment(usd, completion))
+
+
 @dataclass(eq=False)
 class Outcomes:
     """Records how the calls of some work end. What is written to the store is on disk after its next `flush`."""
@@ -111,9 +122,7 @@ class Outcomes:
         completion : Completion, optional
             The reply, with its token counts and duration; None if the attempt failed.
         """
-        account = self.options.account
-        if account is not None and (usd or completion is not None):
-            self.store.pay(account, key, make_payment(usd, completion))
+        book_cost(self.store, self.options.account, key, usd, completion)
 
     def record_answer(self, call: Call, completion: Completion) -> None:
         """End a call with an answer: add it to the store, pass it to `work`, and show the progress.

@@ -9,7 +9,6 @@ a process to send a request.
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Sequence
 from itertools import chain
 from typing import NamedTuple
@@ -224,32 +223,26 @@ class Dispatcher:
         await self._lease_and_queue(list(self.calls_of_other_processes.values()))
 
     async def _announce_batches(self) -> None:
-        """Tell the user how many rows wait for batches in progress, and count the requests of these rows towards the cap."""
-        n_rows_by_key = await asyncio.to_thread(self._count_unanswered_in_batches)
-        n_rows = sum(n_rows_by_key.values())
+        """Tell the user how many rows wait for batches in progress, and count the batches of this run towards the cap."""
+        for job in await asyncio.to_thread(read_pending_jobs, self._store.backend):
+            if job.account == self._outcomes.options.account:
+                self._caller.budget.count_batch(job.id, job.usd)
+
+        n_rows = await asyncio.to_thread(self._count_unanswered_in_batches)
         if n_rows:
-            for job in await asyncio.to_thread(read_pending_jobs, self._store.backend):
-                # a batch of another run may share only some of its requests with this run
-                n_shared = len(n_rows_by_key.keys() & set(job.keys))
-                if n_shared:
-                    self._caller.budget.count_batch(job.id, job.usd * n_shared / len(job.keys))
             error = make_batches_pending_error(n_rows, store=self._store.name)
             self._outcomes.log.announce("batches", str(error))
 
-    def _count_unanswered_in_batches(self) -> dict[str, int]:
-        """Count the trials (rows of the plan) that wait for the answer of a batch in progress, by the hash of the request."""
+    def _count_unanswered_in_batches(self) -> int:
+        """Count the trials (rows of the plan) that wait for the answer of a batch in progress."""
         batched_keys = self._batched_keys.read_request_hashes()
         if not batched_keys:
-            return {}
+            return 0
         row_keys = self._work.iter_row_keys()  # pairs of a row and the hash of its request
         batched_row_keys = ((row, key) for row, key in row_keys if key in batched_keys)
         call_lists = iter_call_lists(batched_row_keys, self._store, make_request=self._work.request)
-
-        n_unanswered_rows: Counter[str] = Counter()
-        for call in chain.from_iterable(call_lists):
-            if self._get_final_outcome(call) is None:
-                n_unanswered_rows[call.key] += len(call.rows)  # rows with the same request share a call
-        return n_unanswered_rows
+        calls = chain.from_iterable(call_lists)
+        return sum(len(call.rows) for call in calls if self._get_final_outcome(call) is None)
 
     def _get_final_outcome(self, call: Call) -> Completion | Failure | None:
         """Return the stored outcome of a call, or None if the call has to be sent."""

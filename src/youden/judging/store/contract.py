@@ -13,7 +13,7 @@ from typing import Literal, Protocol, Self, get_args
 
 from youden.errors import ConfigError
 
-VERSION = 3
+VERSION = 4
 TABLES = {
     "answers": (1, "key text", "completion text NOT NULL", "created float8 NOT NULL"),
     "failures": (
@@ -33,8 +33,8 @@ TABLES = {
     ),
     "batches": (
         1,
-        *("id text", "address text NOT NULL", "model text NOT NULL", "usd float8", "file text", "batch text"),
-        *("keys text NOT NULL", "created float8 NOT NULL"),
+        *("id text", "address text NOT NULL", "model text NOT NULL", "account text", "usd float8", "file text"),
+        *("batch text", "keys text NOT NULL", "created float8 NOT NULL"),
     ),
     "leases": (1, "key text", "owner text NOT NULL", "expires float8 NOT NULL"),
     "workers": (

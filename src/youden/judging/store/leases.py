@@ -207,6 +207,8 @@ class Job:
     """The most that it can cost, in USD; NaN if a price is unknown."""
     keys: tuple[str, ...]
     """Request hashes, in the order of the file's lines."""
+    account: str | None = None
+    """Cost account of the run that sent it; None if it was sent without an account."""
     file: str | None = None
     """The provider's id of the file; None until it has assigned one."""
     batch: str | None = None
@@ -226,7 +228,7 @@ class Job:
         """The row of the store."""
         usd = None if math.isnan(self.usd) else self.usd
         keys = orjson.dumps(self.keys).decode()
-        return self.id, self.address, self.model, usd, self.file, self.batch, keys, self.created
+        return self.id, self.address, self.model, self.account, usd, self.file, self.batch, keys, self.created
 
 
 class PendingBatchKeys:
@@ -267,10 +269,12 @@ def read_pending_jobs(backend: StorageBackend) -> list[Job]:
     """
     jobs = []
     for row in cast(list[tuple[Any, ...]], read_all_rows(backend, "batches")):
-        job_id, address, model, usd, file_id, batch_id, keys_json, created = row
+        job_id, address, model, account, usd, file_id, batch_id, keys_json, created = row
         max_usd = math.nan if usd is None else usd  # NULL: a price is unknown
         keys = tuple(orjson.loads(keys_json))
-        jobs.append(Job(address, model, max_usd, keys, file=file_id, batch=batch_id, id=job_id, created=created))
+        jobs.append(
+            Job(address, model, max_usd, keys, account, file=file_id, batch=batch_id, id=job_id, created=created)
+        )
     return sorted(jobs, key=lambda job: (job.created, job.id))
 
 

@@ -136,12 +136,12 @@ class SharedBudget(Budget):
             self._reserved -= math.ceil(reserved * PICODOLLARS_PER_USD)
 
     def count_batch(self, batch_id: str, usd: float) -> None:
-        """Count the requests of this run in a batch in progress as spent: an earlier command of the run may have sent it.
+        """Count a batch in progress that an earlier command of the run has sent as spent.
 
         The batch is not counted while other processes of the run are alive, because it may be theirs.
 
         batch_id : id of the batch, which is counted only once
-        usd : largest possible cost of these requests in USD; if it is NaN (unknown), the whole cap counts
+        usd : largest possible cost of the batch in USD; if it is NaN (unknown), the whole cap counts
         """
         if batch_id not in self._counted_batches and self._group.others.n == 0:
             self._counted_batches.add(batch_id)

@@ -15,9 +15,11 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Protocol, Self, cast
@@ -169,7 +171,7 @@ class WorkerGroup:
         self._is_coordinator = is_coordinator
         self._saved = saved
         self._paid_before = RunPayments()  # what the run had paid when this member joined
-        self._usd_in_batches = 0.0
+        self._usd_in_batches: Mapping[str | None, float] = {}  # largest possible costs of pending batches, by account
         self._ended_rows: Sequence[Member] = ()  # rows of the group before this one, if this member began a new group
         self._budget: MemberBudget | None = None
         self._heartbeat = heartbeat
@@ -188,7 +190,7 @@ class WorkerGroup:
         if self._is_coordinator:  # if workers did this too, an amount could be booked twice
             self._book_earlier_payments()
         self._paid_before = read_run_payments(self._store, self.account)
-        self._usd_in_batches = _sum_batches_in_progress(self._store)
+        self._usd_in_batches = _sum_pending_batches(self._store)
         self.sync()
         self._book_unconfirmed_amount()
         self.start_fraction = 0.0 if self._is_coordinator else self.others.n_sending * _GOLDEN % 1
@@ -217,7 +219,8 @@ class WorkerGroup:
         account = _find_account(self._ended_rows)
         if account is not None:
             paid = read_run_payments(self._store, account)
-            usd = _count_unconfirmed_usd(self._ended_rows, paid, usd_in_batches=self._usd_in_batches)
+            usd_in_batches = self._usd_in_batches.get(account, 0.0)
+            usd = _count_unconfirmed_usd(self._ended_rows, paid, usd_in_batches=usd_in_batches)
             self._book(unconfirmed_account(account), "killed processes", usd)
 
     def _book(self, account: str, key: str, usd: float) -> None:
@@ -392,7 +395,8 @@ class WorkerGroup:
         """
         usd = self._paid_before.usd_under_cap
         if _find_account(ended_rows) == self.account:
-            usd += _count_unconfirmed_usd(ended_rows, self._paid_before, usd_in_batches=self._usd_in_batches)
+            usd_in_batches = self._usd_in_batches.get(self.account, 0.0)
+            usd += _count_unconfirmed_usd(ended_rows, self._paid_before, usd_in_batches=usd_in_batches)
         return math.ceil(usd * PICODOLLARS_PER_USD)
 
     def _compute_grant(self, requested: int, granted_to_others: int, *, minimum: int) -> int:
@@ -456,16 +460,63 @@ def _count_unconfirmed_usd(ended_rows: Sequence[Member], paid: RunPayments, *, u
 
     ended_rows : rows of a group of which no member is alive
     paid : what the account of the group contains
-    usd_in_batches : largest possible cost of the batches in progress
+    usd_in_batches : largest possible cost of the batches of the account that are in progress
     """
     granted = sum(max(0, row.granted) for row in ended_rows)
     return max(0.0, granted / PICODOLLARS_PER_USD - paid.usd_under_cap - usd_in_batches)
 
 
-def _sum_batches_in_progress(store: Store) -> float:
-    """Return the largest possible cost of the batches that are recorded in a store, in USD."""
-    usd = column_names("batches").index("usd")
-    return sum(cast(float | None, row[usd]) or 0.0 for row in read_all_rows(store.backend, "batches"))
+def _sum_pending_batches(store: Store) -> dict[str | None, float]:
+    """Return the largest possible costs of the batches that are recorded in a store, in USD, by cost account."""
+    account, usd = map(column_names("batches").index, ("account", "usd"))
+    sums: defaultdict[str | None, float] = defaultdict(float)
+    for row in read_all_rows(store.backend, "batches"):
+        sums[cast(str | None, row[account])] += cast(float | None, row[usd]) or 0.0
+    return sums
+
+
+def add_pending_batches(store: Store, account: str, paid: RunPayments) -> RunPayments:
+    """Return what an account has paid, with the largest possible cost of its batches in progress as unconfirmed amount."""
+    usd_in_batches = _sum_pending_batches(store).get(account, 0.0)
+    return replace(paid, usd_unconfirmed=paid.usd_unconfirmed + usd_in_batches)
+
+
+def release_unspent(store: Store, account: str, usd: float) -> None:
+    """Reduce what ended processes of a run may have paid, because a batch that they sent cost less than they had reserved.
+
+    Nothing changes while a process of the run is alive, because this process may have reserved the cost itself.
+
+    Parameters
+    ----------
+    store : Store
+        Store of the run.
+    account : str
+        Cost account of the run.
+    usd : float
+        Largest possible cost of the batch minus its actual cost, in USD; NaN if unknown.
+    """
+    if not usd > 0 or not hasattr(store.backend, "read_all_members"):  # a plugin for an earlier version of the contract
+        return
+    _, rows_by_run = store.backend.read_all_members()
+    for run, rows in rows_by_run.items():
+        if _find_account(rows) == account:
+            store.backend.replace_members(run, partial(_reduce_granted, amount=int(usd * PICODOLLARS_PER_USD)))
+
+
+def _reduce_granted(now: float, rows: Sequence[Member], *, amount: int) -> Sequence[Member]:
+    """Return the rows of a group with a smaller sum of granted amounts, or the same rows if a member is alive.
+
+    now : time of the database, in seconds
+    amount : picodollars to subtract from the sum
+    """
+    if any(_is_alive(row, now=now) for row in rows):
+        return rows
+    new_rows = []
+    for row in rows:
+        reduction = min(amount, max(0, row.granted))
+        amount -= reduction
+        new_rows.append(replace(row, granted=row.granted - reduction))
+    return new_rows
 
 
 def add_unconfirmed_amount(store: Store, run: str, account: str, paid: RunPayments) -> RunPayments:
@@ -484,7 +535,7 @@ def add_unconfirmed_amount(store: Store, run: str, account: str, paid: RunPaymen
     -------
     RunPayments
         `paid` with this amount added to `usd_unconfirmed`. The amount is the part of the cap that the killed processes were
-        granted, minus `paid` and the largest possible cost of the store's batches in progress. `paid` itself if there is no such
+        granted, minus `paid` and the largest possible cost of the run's batches in progress. `paid` itself if there is no such
         amount, or if `account` is not the account of these processes. Also `paid` itself if a process of the run is alive,
         because its calls may still be answered.
     """
@@ -493,7 +544,7 @@ def add_unconfirmed_amount(store: Store, run: str, account: str, paid: RunPaymen
     now, rows = store.backend.read_members(run)
     if _find_account(rows) != account:
         return paid
-    return _add_unconfirmed_usd(rows, paid, now=now, usd_in_batches=_sum_batches_in_progress(store))
+    return _add_unconfirmed_usd(rows, paid, now=now, usd_in_batches=_sum_pending_batches(store).get(account, 0.0))
 
 
 def _add_unconfirmed_usd(
@@ -504,7 +555,7 @@ def _add_unconfirmed_usd(
     rows : all rows of the group
     paid : what the account of the group contains
     now : time of the database, in seconds
-    usd_in_batches : largest possible cost of the batches in progress
+    usd_in_batches : largest possible cost of the batches of the account that are in progress
     """
     if any(_is_alive(row, now=now) for row in rows):
         return paid
@@ -531,12 +582,12 @@ def list_total_payments(store: Store) -> dict[str, RunPayments]:
     if not hasattr(store.backend, "read_all_members"):  # a plugin for an earlier version of the contract
         return payments
     now, rows_by_run = store.backend.read_all_members()
-    usd_in_batches = _sum_batches_in_progress(store)
+    usd_in_batches = _sum_pending_batches(store)
     for rows in rows_by_run.values():
         account = _find_account(rows)
         if account is not None:
             booked = payments.get(account, NO_PAYMENTS)
-            paid = _add_unconfirmed_usd(rows, booked, now=now, usd_in_batches=usd_in_batches)
+            paid = _add_unconfirmed_usd(rows, booked, now=now, usd_in_batches=usd_in_batches.get(account, 0.0))
             if not paid.is_zero:
                 payments[account] = paid
     return dict(sorted(payments.items()))
