@@ -89,9 +89,9 @@ class Served:
 
 
 class WireServer(Served):
-    """Server of chat completions with `url`, and `bodies` and `headers` of all requests so far.
+    """Server of chat completions with `url`, and `paths`, `bodies` and `headers` of all requests so far.
 
-    `keep` is whether bodies and headers are kept; a long benchmark only counts. `forms` has the formats of replies, as `FORMS`.
+    `keep` is whether these are kept; a long benchmark only counts. `forms` has the formats of replies, as `FORMS`.
     """
 
     def __init__(
@@ -107,6 +107,7 @@ class WireServer(Served):
         self.port = port
         self.n_requests = 0
         self._keep = keep
+        self.paths: list[str] = []
         self.bodies: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
         self.n_open = 0
@@ -119,6 +120,7 @@ class WireServer(Served):
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         body = await request.json()
         if self._keep:
+            self.paths.append(request.path)
             self.bodies.append(body)
             self.headers.append(dict(request.headers))
         self.n_requests += 1

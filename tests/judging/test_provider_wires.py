@@ -29,6 +29,7 @@ from youden.judging.call.failures import CallError
 from youden.judging.config.judge_files import JudgeConfig, list_judges, load_judge_config
 from youden.judging.connecting import connect
 from youden.judging.doctor import diagnose
+from youden.judging.providers.anthropic import AnthropicJudge
 from youden.judging.scheduler.options import Batching, JudgingOptions
 from youden.judging.store.answers import Store
 from youden.judging.store.leases import read_pending_jobs
@@ -91,9 +92,11 @@ async def test_provider_answers_and_usage_are_read_and_the_key_is_only_in_the_he
     assert (got.text, got.finish_reason, got.tokens_in, got.tokens_out) == ("YES", "stop", 90, 2)
     assert got.model in (("m-dated", "") if judge in OWN_FORMAT else ("m-dated",))  # some formats do not name the model
     (body,), (headers,) = server.bodies, server.headers
-    assert KEY in (headers.get("x-api-key"), headers.get("Authorization", "").removeprefix("Bearer "))
-    assert KEY not in str(body)
-    values = [value for _, value in fields(body)]
+    assert KEY in [value.removeprefix("Bearer ") for value in headers.values()]
+    assert KEY not in str(body) + server.paths[0]
+    values = [value for _, value in fields(body)] + server.paths[0].split(
+        "/"
+    )  # some formats name the model in the path
     assert {judge.model, judge.answer_limit} <= {value for value in values if isinstance(value, str | int)}
     texts = [message.content for message in request.messages]
     assert sorted(value for value in values if value in texts) == sorted(texts)
@@ -141,8 +144,9 @@ def fields(content: object, path: Place = ()) -> Iterator[tuple[Place, Any]]:
 @pytest.mark.parametrize("judge", OWN_FORMAT, ids=lambda judge: judge.name)
 def test_a_malformed_reply_of_any_wire_format_is_an_answer_or_a_failed_call(judge: JudgeConfig) -> None:
     reader: WireJudge = JUDGES.load(judge.backend)(Connection("tested", "http://127.0.0.1:9/v1", 1.0))
-    form = next((form for end, form in REPLIES.items() if f"/v1/{reader.path}".endswith(end)), None)
-    assert form is not None, f"Add an example reply of {reader.path} to `REPLIES`."
+    path = reader.path.format(model=judge.model)
+    form = next((form for end, form in REPLIES.items() if f"/v1/{path}".endswith(end)), None)
+    assert form is not None, f"Add an example reply of {path} to `REPLIES`."
     well = form(Reply("YES"), model="m")
     assert reader.decode(json.dumps(well).encode(), seconds=1.0).text == "YES"
     twists = [Twist("no field", place) for place, _ in fields(well)]
@@ -157,6 +161,19 @@ def test_a_malformed_reply_of_any_wire_format_is_an_answer_or_a_failed_call(judg
         assert got.text in ("YES", "") or isinstance(odd, str)
         assert isinstance(got.text, str)
         assert all(type(n) is int and n >= 0 for n in (got.tokens_in, got.tokens_out))
+
+
+class ModelInPath(AnthropicJudge):
+    path = "infer/{model}"
+
+
+async def test_the_path_of_a_provider_may_contain_the_model() -> None:
+    request = load_judge_config("claude-haiku-4.5").questions().request_for_texts("one", "two")
+    forms = {f"/infer/{request.model}": FORMS["/messages"]}
+    async with WireServer(lambda *_: Reply("YES"), forms=forms) as server:
+        backend = ModelInPath(Connection("tested", server.url, 5.0))
+        assert (await backend.answer(request)).text == "YES"
+        await backend.aclose()
 
 
 # --- Bedrock and Vertex, by litellm ------------------------------------------------------------------------------------------

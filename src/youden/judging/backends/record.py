@@ -38,7 +38,8 @@ class BackendRecord:
     unsupported: Mapping[str, str] = field(default_factory=dict)
     """Parameters that it ignores, or for which it rejects a request → what to write in a judge's config instead. If nothing
     replaces a parameter, such as `seed`, the value is "no seed". The parameters have the names of OpenAI's API: `seed`,
-    `logprobs` (sent for `decision: logprobs`), `response_format` (sent for `decision: json`), or any key of `parameters`."""
+    `logprobs` (sent for `decision: logprobs`), `response_format` (sent for `decision: json`), or a key of `parameters` that
+    users are likely to set. `temperature` and the limit of tokens need no entry."""
     model_pattern: str | None = None
     """Regular expression of the models that imply this backend if a config names no backend; None if no model does."""
     reasoning_pattern: str | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import quote
 
 import orjson
 
@@ -26,7 +27,7 @@ class WireJudge:
     Attributes
     ----------
     path : str
-        Path of the endpoint below the address.
+        Path of the endpoint below the address. `{model}` stands for the model of the request.
     """
 
     path = "chat/completions"
@@ -41,7 +42,8 @@ class WireJudge:
         """Send a request and return the model's reply. Raises: CallError if the call fails."""
         start_time = time.perf_counter()
         try:
-            body = await self._http.send("POST", self.path, self.encode(request))
+            path = self.path.format(model=quote(request.model, safe=""))
+            body = await self._http.send("POST", path, self.encode(request))
             return self.decode(body, seconds=time.perf_counter() - start_time)
         except CallError as error:
             raise to_rejection_if_quoted(error, request) from None
