@@ -24,7 +24,7 @@ from youden.report.data.evidence import Evidence
 from youden.report.data.report import ReportData, iter_agent_findings
 from youden.report.data.sections.report_section import ReportSection
 from youden.report.data.summary import Summary
-from youden.report.data.trial_reading import TrialReading
+from youden.report.data.trial_reading import JudgeQuality, TrialReading
 from youden.report.data.trial_rows import TrialRows
 from youden.report.data.warnings import first_sentence, group_warnings
 from youden.report.pages.embed import format_code
@@ -32,6 +32,7 @@ from youden.report.pages.writing import render_markdown, render_page
 from youden.stats.partners import PairMeans
 from youden.types import INDEPENDENT, PAIRED, Agent, Finding, Plan, Pool, Trials
 from youden.types.pool import Floats
+from youden.types.trials import FOLLOW_UP, MAIN, POOLED, PROBE
 
 NOBODY = RankingChecks(None, (), ())
 
@@ -161,6 +162,20 @@ def test_a_section_shows_a_table_of_all_trials_and_is_left_out_without_rows(
     assert "<summary><h3>Tokens by agent</h3></summary>" in cost
     assert "Only the agent that is <code>first</code> counts." in cost
     assert ReportData(judged(tmp_path / "unmeasured")).sections == {}
+
+
+def test_the_rates_of_the_judge_leave_out_follow_ups_and_probes() -> None:
+    plan = plan_of((0, 0, 1, -1, 0), (0, 1, 2, -1, 0), (1, 2, 3, -1, 0), (1, 0, 1, 2, 0), (1, 1, 2, 0, 0))
+    columns = {
+        **plan.trials.columns(),
+        "role": np.array([MAIN, MAIN, FOLLOW_UP, POOLED, PROBE]),
+        "answer": np.array([1.0, 1.0, 0.0, 0.0, 1.0]),
+        "hard_answer": np.array([1.0, 1.0, 0.0, 0.0, 1.0]),
+        "missing_reason": np.zeros(5, dtype=np.int8),
+    }
+    judge = JudgeQuality()
+    judge.add(TrialRows(columns, plan))
+    assert (judge.tpr, judge.fpr) == (1.0, 0.0)
 
 
 def test_a_judge_without_replicates_is_not_called_consistent() -> None:

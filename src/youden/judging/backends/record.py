@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from youden.types.pool import Json
 
 NO_LOGPROBS = "decision: text or json; its answers have no log-probabilities"
-"""What `BackendRecord.unsupported` states for a provider without log-probabilities."""
+"""What `BackendRecord.unsupported` states for a provider without log-probabilities, if it supports JSON schemas."""
 
 OPEN_REASONING_MODELS = ".*(gpt-oss|deepseek-r1|qwq|thinking)"
 """Regular expression of reasoning models with open weights, which several providers serve."""
@@ -37,9 +37,9 @@ class BackendRecord:
     """Name on the page of providers; empty for a backend that is not a provider."""
     unsupported: Mapping[str, str] = field(default_factory=dict)
     """Parameters that it ignores, or for which it rejects a request → what to write in a judge's config instead. If nothing
-    replaces a parameter, such as `seed`, the value is "no seed". The parameters have the names of OpenAI's API: `seed`,
-    `logprobs` (sent for `decision: logprobs`), `response_format` (sent for `decision: json`), or a key of `parameters` that
-    users are likely to set. `temperature` and the limit of tokens need no entry."""
+    replaces a parameter, the value is "no" and its name, such as "no seed". The parameters have the names of OpenAI's API:
+    `seed`, `logprobs` (sent for `decision: logprobs`), `response_format` (sent for `decision: json`), or a key of `parameters`
+    that users are likely to set. `temperature` and the limit of tokens need no entry."""
     model_pattern: str | None = None
     """Regular expression of the models that imply this backend if a config names no backend; None if no model does."""
     reasoning_pattern: str | None = None

@@ -140,21 +140,20 @@ class JudgeQuality:
 
     def add(self, rows: TrialRows) -> None:
         """Add the answers of some rows."""
-        is_answered = rows.columns["missing_reason"] == 0
         for trial_type in self._sums:
-            is_counted = is_answered & (rows.columns["trial_type"] == trial_type)
+            is_counted = rows.is_counted & (rows.columns["trial_type"] == trial_type)
             answer, hard_answer = rows.columns["answer"][is_counted], rows.columns["hard_answer"][is_counted]
             self._sums[trial_type] += len(answer), answer.sum(), hard_answer.sum()
             self._is_graded |= bool((answer != hard_answer).any())
 
     @property
     def tpr(self) -> float | None:
-        """Mean answer to paired trials; None if none was answered."""
+        """Mean answer to the paired trials that count (`TrialRows.is_counted`); None if there are none."""
         return self._mean(PAIRED, 1)
 
     @property
     def fpr(self) -> float | None:
-        """Mean answer to independent trials; None if none was answered."""
+        """Mean answer to the independent trials that count (`TrialRows.is_counted`); None if there are none."""
         return self._mean(INDEPENDENT, 1)
 
     @property

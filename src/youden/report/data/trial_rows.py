@@ -17,6 +17,7 @@ from youden.data.folder.table_columns import TRIAL_TYPES
 from youden.report.data.answer_blocks import compare_repeats, encode_trials
 from youden.types import INDEPENDENT, MISSING_REASONS, PAIRED, Plan, Verdicts
 from youden.types.pool import Bools, Codes, Floats, Ids, Positions, freeze, or_none
+from youden.types.trials import FOLLOW_UP, PROBE
 
 Kind = Literal["independent yes", "judges differ", "answers differ", "no answer", "paired no", "ordinary"]
 KINDS: tuple[Kind, ...] = (
@@ -172,6 +173,16 @@ class TrialRows:
         hard_answer = self.columns["hard_answer"]
         have_both_answered = ~np.isnan(second_answer) & ~np.isnan(hard_answer)
         return np.asarray(have_both_answered & (second_answer != hard_answer))
+
+    @cached_property
+    def is_counted(self) -> Bools:
+        """Whether each trial counts in rates and means: bool array (n_rows,).
+
+        These are the answered trials that the ranking counts. Trials that were selected because of suspicious answers or texts
+        (follow-ups and probes) do not count, because their answers are not representative.
+        """
+        is_representative = ~np.isin(self.columns["role"], (FOLLOW_UP, PROBE))
+        return np.asarray((self.columns["missing_reason"] == 0) & is_representative)
 
     @property
     def false_yeses(self) -> tuple[Ids, Ids, Bools]:
