@@ -105,7 +105,7 @@ def draw_comparisons(
 ) -> Trials:
     """Draw comparisons of each chosen cell (agent, item) with its partners, which are other agents on the same item.
 
-    chosen : bool array (n_agents, n_items), cells to compare; all of them are eligible
+    chosen : bool array (n_agents, n_items), cells to compare; they may be partners of other cells only if they are eligible
     eligible : bool array (n_agents, n_items), cells that may be partners
     n_partners : number of random partners of each chosen cell, or all if there are fewer; None for all
     pairs : "ordered" to show the text of the chosen cell first; "unordered" to compare two cells at most once, in random order
