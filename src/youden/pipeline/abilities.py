@@ -675,10 +675,10 @@ def build_ranking_table(
 ) -> pd.DataFrame:
     """Build the table of abilities, intervals and ranks, one row per agent, best first.
 
-    The columns are those of `RankingRow`, without the self-consistency: `agent`, `group`, `ability`, the bounds `low` and `high`
-    of its 95% interval, `simultaneous_rank_low`, `simultaneous_rank_high`, `n_trials`, `std_error`, `rank_low`, `rank_high` and
-    `n_unanswered` (None for imported scores); and `target`, the population that the intervals refer to. Agents without an ability
-    (NaN) come last, and may have any rank. Agents of equal ability stay in the order of `agent_ids`.
+    The columns are the fields of `RankingRow`, such as `agent`, `group`, `ability` and the bounds `low` and `high` of its 95%
+    interval, but without the self-consistency; and `target`, the population that the intervals refer to. Columns that are counted
+    over trials contain None for imported scores. Agents without an ability (NaN) come last, and may have any rank. Agents of equal
+    ability stay in the order of `agent_ids`.
 
     abilities : abilities of the agents, with their intervals
     agent_ids : ids of the agents, in the order of `abilities`
