@@ -677,8 +677,8 @@ def build_ranking_table(
 
     The columns are the fields of `RankingRow`, such as `agent`, `group`, `ability` and the bounds `low` and `high` of its 95%
     interval, but without the self-consistency; and `target`, the population that the intervals refer to. Columns that are counted
-    over trials contain None for imported scores. Agents without an ability (NaN) come last, and may have any rank. Agents of equal
-    ability stay in the order of `agent_ids`.
+    over trials contain None for imported scores. Agents without an ability (NaN) come last, and may have any rank. Agents of
+    equal ability stay in the order of `agent_ids`.
 
     abilities : abilities of the agents, with their intervals
     agent_ids : ids of the agents, in the order of `abilities`
