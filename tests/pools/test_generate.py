@@ -91,6 +91,9 @@ def test_a_cell_does_not_depend_on_neighbouring_cells(tmp_path: Path) -> None:
         ("agents: [{id: a, based_on: b, steps: [clone]}]", "not an agent of this file"),
         ("agents: [{id: a, based_on: b, steps: [clone]}, {id: b, based_on: a, steps: [clone]}]", "circle"),
         ("agents: [{id: a, steps: [clone]}, {id: a, steps: [clone]}]", "is not available"),
+        ("agents: [{id: +cot, steps: [clone]}]", "the id '+cot' of an agent begins with '+'"),
+        ("agents: [{id: a, group: =b, steps: [clone]}]", "the group '=b' of an agent begins with '='"),
+        ('agents: [{id: " ", steps: [clone]}]', "the id ' ' is not available"),
         ("agents: [{id: a, step: [clone]}]", "agent 'a'"),
         ("agents: [{id: a, model: nobody, instruction: faithful}]", "--model-map nobody=JUDGE"),
         ("agents: {", "it is not YAML"),
@@ -159,7 +162,8 @@ def test_items_are_read_from_lines_pools_and_sources_and_require_prompts(tmp_pat
     lines = write(tmp_path / "items.jsonl", '{"id": "a", "prompt": "Rivers rise."}\n')
     assert read_items(str(lines)) == (Item("a", "Rivers rise."),)
     assert len(read_items(str(field_notes))) == 32
-    for bad in ('{"id": "a", "prompt": ""}', '{"id": "a"}', '{"id": "a", "prompt": "x"}\n{"id": "a", "prompt": "y"}'):
+    duplicates = '{"id": "a", "prompt": "x"}\n{"id": "a", "prompt": "y"}'
+    for bad in ('{"id": "a", "prompt": ""}', '{"id": "a"}', '{"id": "@a", "prompt": "x"}', duplicates):
         with pytest.raises(ConfigError) as caught:
             read_items(str(write(tmp_path / "bad.jsonl", bad)))
         assert caught.value.slug == "items-invalid"
