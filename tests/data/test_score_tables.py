@@ -131,9 +131,13 @@ def restarting_ids(folder: Path) -> Path:
     return write(folder, "restarting.csv", "\n".join(["model,subject,doc_id,acc", *lines]))
 
 
-def json_lines(folder: Path) -> Path:
+def json_lines(folder: Path, name: str = "scores.jsonl") -> Path:
     records = [{"model": model, "item": item, "score": score} for (model, item), score in CELLS.items()]
-    return write(folder, "scores.jsonl", "\n".join(map(json.dumps, records)))
+    return write(folder, name, "\n".join(map(json.dumps, records)))
+
+
+def rows_named_like_a_log(folder: Path) -> Path:
+    return json_lines(folder, "samples_own.jsonl")
 
 
 def parquet(folder: Path) -> Path:
@@ -226,6 +230,7 @@ READ: dict[Callable[[Path], Path | list[Path]], dict[tuple[str, str], float]] = 
     facts_of_models: CELLS,
     markdown_links: CELLS,
     json_lines: CELLS,
+    rows_named_like_a_log: CELLS,
     parquet: CELLS,
     excel: CELLS,
     file_per_model: CELLS,
