@@ -326,7 +326,7 @@ def test_labels_of_a_frame_are_read_as_those_of_a_file(run: RunFolder, yes: obje
     [
         (pd.DataFrame({"agent": ["a0"], "item": ["i1"], "label": ["good"]}), "labels-value"),
         (pd.DataFrame({"agent": ["A0"], "item": ["i1"], "label": [1]}), "labels-unknown"),
-        (pd.DataFrame({"id": ["1234"], "label": [1]}), "Pass the path of the file"),
+        (pd.DataFrame({"id": ["1234"], "label": [1]}), "pass the path of its file"),
         (None, "quality-column"),
         ({"agent": ["a0"]}, "quality-column"),
     ],
@@ -453,6 +453,13 @@ def test_key_files_that_contradict_each_other_are_refused(run: RunFolder, tmp_pa
     (tmp_path / "copy.json").write_text(json.dumps(key), encoding="utf-8")
     with pytest.raises(ImportFormatError, match=r"several files .* as mine\.json"):
         read_answers(run, [tmp_path / "mine.csv"])
+
+
+def test_a_table_with_ids_but_without_agents_is_refused_with_both_remedies(run: RunFolder, tmp_path: Path) -> None:
+    """It may be a table of the user or one of `youden label`."""
+    own = _write_sheet(pd.DataFrame({"id": ["i1"], "model": ["a0"], "label": [1]}), tmp_path / "own.csv")
+    with pytest.raises(ImportFormatError, match=r"Name the columns .* agent and item\. .* as own\.json"):
+        read_answers(run, own)
 
 
 def test_a_table_that_may_contain_labels_is_not_overwritten(youden: Youden, run: RunFolder, tmp_path: Path) -> None:

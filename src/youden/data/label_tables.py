@@ -100,9 +100,9 @@ def read_labels(path: Path, *, repeated: bool = False) -> LabelTable:
         [labels-columns]: if there is no column `agent` or no column of labels; [labels-value]: if a label is a text among
         numbers, is infinite, or has an ambiguous comma, as in 1,000, or if a column has labels such as 80% or yes and numbers
         above 1; [labels-id]: if an agent or item is not an id; [labels-duplicate]: if a row repeats another; [labels-empty]: if
-        there are no rows; [labels-key]: if the .json with the ids of a table from `youden label` is missing or ambiguous;
-        others, such as [import-not-found], if the file cannot be read. The message names the file and the line (Parquet: the
-        row).
+        there are no rows; [labels-key]: if a table has the columns id and label instead of agents, and the .json with its ids is
+        missing or ambiguous; others, such as [import-not-found], if the file cannot be read. The message names the file and the
+        line (Parquet: the row).
     """
     located_rows = []
     for location, row in _read_label_rows(path):
@@ -405,13 +405,14 @@ def _read_agents_and_items(path: Path, ids: Collection[str]) -> dict[str, tuple[
 
 
 def _make_key_error(path: Path, id_: str, problem: str) -> ImportFormatError:
-    """Make the error [labels-key] for an id in a table of `youden label` whose agent is unknown.
+    """Make the error [labels-key] for a table without the column `agent`, in which the agent of an id is unknown.
 
     problem : what is wrong, as the end of a sentence
     """
     return import_error(
         path,
-        f"it has ids in place of agents, and {problem}: got {format_excerpt(id_)}. Add the file that `youden label` wrote with "
+        f"it has the columns id and label, but no column agent, and {problem}: got the id {format_excerpt(id_)}. Name the "
+        "columns of your own table agent and item. Next to a table of `youden label`, put the file that the command wrote with "
         f"it, as {label_key_path(path).name}, or the files of all tables from which it has rows.",
         slug="labels-key",
     )

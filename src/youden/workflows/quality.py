@@ -236,7 +236,7 @@ def _read_labels_of_frame(
 def _check_label_columns(frame: pd.DataFrame, label: str) -> None:
     """Check that the user passed a data frame with the columns agent, item and `label`.
 
-    Raises ConfigError [quality-column]. The remedy depends on whether the frame is the table that `youden label` wrote.
+    Raises ConfigError [quality-column].
     """
     if not is_data_frame(frame):
         raise ConfigError(
@@ -253,11 +253,9 @@ def _check_label_columns(frame: pd.DataFrame, label: str) -> None:
     if not missing:
         return
 
-    remedy = "Rename the columns to agent and item, and pass the label's name as `label`."
-    if {"id", label}.issubset(frame.columns):
-        remedy = "Pass the path of the file that `youden label` wrote, because its .json contains the agents and items."
     raise ConfigError(
-        f"The labels have no column {', '.join(missing)}: got {', '.join(map(str, frame))}. {remedy}",
+        f"The labels have no column {', '.join(missing)}: got {', '.join(map(str, frame))}. Rename the columns to agent and "
+        "item, and pass the label's name as `label`. For a table of `youden label`, pass the path of its file.",
         slug="quality-column",
     )
 
