@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import youden
@@ -17,6 +18,7 @@ from small_pools import answer_with, starts_with
 from worlds import analysed, write_answers
 from youden.data.folder.run_folder import RunFolder
 from youden.data.folder.table_columns import ranking_columns
+from youden.data.label_tables import read_families
 from youden.engines.trial_blocks import select_paired_answers
 from youden.errors import StatisticsError
 from youden.pipeline.alternative_rankings import check_partner_rules
@@ -136,6 +138,12 @@ def test_options_for_families_and_panel_are_saved_with_the_run(youden: Youden, t
     assert again["ranking"] == output["ranking"]
     assert json.loads(youden("fit", "runs/mine", "--no-robust", "--json").out)["fit"]["ranked_by"] == "plain"
     assert youden("report", "runs/mine").code == 0
+
+
+def test_families_are_read_from_excel_files(tmp_path: Path) -> None:
+    families = {"a0": "f", "a1": "g"}
+    pd.DataFrame(families.items(), columns=["agent", "family"]).to_excel(tmp_path / "f.xlsx", index=False)
+    assert read_families(tmp_path / "f.xlsx") == families
 
 
 @pytest.mark.parametrize(

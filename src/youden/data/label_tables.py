@@ -285,7 +285,7 @@ def _read_labelled_rows(path: Path) -> list[tuple[str, Mapping[str, object], str
     """
     n_rows = 0
     labelled_rows: list[tuple[str, Mapping[str, object], str | None]] = []
-    for location, row in _iter_table_rows(path):
+    for location, row in _read_finite_rows(path):
         n_rows += 1
         hidden_id = _get_hidden_id(row)
         is_unlabelled = hidden_id is not None and not _has_label(row)
@@ -318,10 +318,13 @@ def _make_no_label_error(path: Path, n_rows: int) -> ImportFormatError:
     return import_error(path, f"{problem} {remedy}", slug="labels-empty")
 
 
-def _iter_table_rows(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
-    """Yield the location and the fields of each row of a table, or of all sheets of an Excel file."""
+def _iter_table_rows(path: Path, replaced: Replacements | None = None) -> Iterator[tuple[str, Mapping[str, object]]]:
+    """Yield the location and the fields of each row of a table, or of all sheets of an Excel file.
+
+    replaced : counts the values that are replaced, such as NaN in a JSON file
+    """
     if path.suffix.lower() not in EXCEL:
-        yield from _read_finite_rows(path)
+        yield from read_rows(path, replaced, strict=True)
         return
     for _, sheet_rows in read_excel_sheets(path, lambda *_: None):
         yield from sheet_rows
@@ -362,12 +365,10 @@ def _read_finite_rows(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
 
     `read_rows` would replace such a number by None, which counts as a missing label.
 
-    path : CSV, TSV, JSON or Parquet file
-
     Raises: ImportFormatError [labels-value] if a number in a JSON file is NaN or infinite.
     """
     replaced = Replacements()
-    for location, row in read_rows(path, replaced, strict=True):
+    for location, row in _iter_table_rows(path, replaced):
         if replaced.n_nonfinite:
             problem = "it contains a number that is NaN or infinite. Set a finite number, or null if there is no label."
             raise import_error(location, problem, slug="labels-value")
@@ -519,7 +520,7 @@ def read_families(path: Path) -> dict[str, str]:
     Parameters
     ----------
     path : Path
-        A .csv, .tsv, .jsonl or .parquet with the columns agent and family; rows with an empty field are ignored.
+        A .csv, .tsv, .xlsx, .jsonl or .parquet with the columns agent and family; rows with an empty field are ignored.
 
     Returns
     -------
@@ -533,7 +534,7 @@ def read_families(path: Path) -> dict[str, str]:
         [families-empty]: if no agent has a family; another slug if the file cannot be read.
     """
     families: dict[str, str] = {}
-    for location, row in read_rows(path, strict=True):
+    for location, row in _iter_table_rows(path):
         if "agent" not in row or "family" not in row:
             raise ImportFormatError(
                 f"{location}: a table of families has the columns agent and family: got {', '.join(map(str, row))}. Add the "
