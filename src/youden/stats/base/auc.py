@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from numbers import Integral
+
 import numpy as np
 
 from youden.errors import StatisticsError
 from youden.stats.base.array_likes import takes_array_likes
 from youden.stats.base.metrics import Metric, missing_error, normal_quantile, shape_error
+from youden.types.arguments import check_argument
 from youden.types.pool import Bools, Floats
 
 
@@ -82,7 +85,9 @@ def auc_measurement_interval(
     StatisticsError
         [metric-missing]: if an ability is NaN; [metric-shape]: if arrays differ in shape; [auc-groups]: if a value of `positive`
         is not True, False, 1 or 0; [auc-one-group]: if a group is empty; [interval-order]: if a lower bound exceeds its upper
-        bound; [level]: unless 0 < level < 1.
+        bound; [level]: unless 0 < level < 1; [bootstrap-draws]: if `n_draws` is below 1.
+    ConfigError
+        [argument-type]: if `rng`, `n_draws` or `level` has a wrong type.
 
     Notes
     -----
@@ -90,6 +95,13 @@ def auc_measurement_interval(
     the errors of the abilities twice: in the estimates θ_i, and as added noise. Their AUC is therefore closer to ½ than the
     estimate. The interval is extended to contain the estimate.
     """
+    check_argument("rng", rng, np.random.Generator, "Pass, for example, `numpy.random.default_rng(0)`.")
+    check_argument("n_draws", n_draws, Integral, "Pass a whole number such as 2000.")
+    if n_draws < 1:
+        raise StatisticsError(
+            f"An interval of the AUC needs at least 1 draw: got {n_draws}. Pass, for example, 2000.",
+            slug="bootstrap-draws",
+        )
     positive = _check_auc_inputs(ability, positive)
     for bounds in (low, high):
         if bounds.shape != ability.shape:

@@ -7,17 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import NamedTuple
 
 import numpy as np
 from scipy.special import stdtrit
 
 from youden.errors import StatisticsError
+from youden.stats.base.array_likes import check_arrays
+from youden.types.arguments import check_argument
 from youden.types.pool import Bools, Floats, Positions, ReadOnly
 
 
 def check_level(level: float) -> None:
-    """Raise StatisticsError [level] unless 0 < level < 1."""
+    """Raise ConfigError [argument-type] unless `level` is a number, and StatisticsError [level] unless 0 < level < 1."""
+    check_argument("level", level, Real, "Pass a number such as 0.95.")
     if not 0 < level < 1:
         raise StatisticsError(
             f"The confidence level must be between 0 and 1: got {level}. Pass a level such as 0.95.", slug="level"
@@ -55,13 +59,14 @@ class CentredCovariance(ReadOnly):
     Raises
     ------
     StatisticsError
-        [covariance-shape]: if the shapes do not fit each other.
+        [covariance-shape]: if the shapes do not fit each other; [array-numbers]: if a value is not an array of numbers.
     """
 
     covariance: Floats
     df: Floats
 
     def __post_init__(self) -> None:
+        check_arrays(self.covariance, self.df)
         n = self.df.size
         if self.df.shape != (n,) or self.covariance.shape != (n, n):
             raise StatisticsError(
@@ -461,6 +466,7 @@ def _scale_rows_and_columns(matrix: Floats, factor: Floats) -> Floats:
 
     `matrix` is a float array (n_agents, n_agents), `factor` (n_agents,). Raises StatisticsError [covariance-shape] otherwise.
     """
+    check_arrays(factor)
     if factor.shape != matrix.shape[:1]:
         raise StatisticsError(
             f"The factors do not fit the covariance: got the shape {factor.shape} for {len(matrix)} agents. "
