@@ -148,7 +148,7 @@ def test_statistics_use_only_agents_with_ability_and_label(labelled_run: RunFold
     assert label.kendall.value == pytest.approx(kendalltau(ability, values).statistic)
     assert not_none(label.spearman.low) < not_none(label.spearman.value)
     assert label.auc is None
-    assert result.notes == ("1 of 8 agents have no label: a7.",)
+    assert result.notes == ("No label for 1 of 8 agents: a7.",)
     assert labelled_run.read_labels() == result
 
 
@@ -291,14 +291,14 @@ def test_unknown_names_similar_to_an_unlabelled_agent_are_listed_first(labelled_
         "7 of 14 labelled agents are not in this run and are left out: 'A-7' (did you mean 'a7'?), 'other 0', "
         in result.notes[0]
     )
-    assert result.notes[1] == "1 of 8 agents have no label: a7."
+    assert result.notes[1] == "No label for 1 of 8 agents: a7."
 
 
 def test_rows_whose_labels_are_empty_do_not_count_as_labels(labelled_run: RunFolder, tmp_path: Path) -> None:
     rows = [f"a{k},i{j},{'' if k == 7 or (k, j) == (0, 0) else (k + j) % 2}\n" for k in range(8) for j in range(4)]
     (tmp_path / "l.csv").write_text("agent,item,label\n" + "".join(rows), encoding="utf-8")
     assert held_against(labelled_run, tmp_path / "l.csv").notes == (
-        "1 of 8 agents have no label: a7.",
+        "No label for 1 of 8 agents: a7.",
         "Agents are labelled on different items, so their mean labels also depend on how hard these items are.",
     )
 

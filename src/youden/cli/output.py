@@ -632,8 +632,8 @@ def format_uncertain_costs(warnings: Iterable[Finding]) -> str:
         if model is not None:
             n_answers, max_usd = finding.facts["n"], finding.facts["usd"]
             clauses.append(
-                f"{n_answers:,} answers of '{model}' reported no credible token usage and are booked at "
-                f"their maximum cost, ${max_usd:.6g}; "
+                f"{format_count(n_answers, 'answer')} of '{model}' reported no credible token usage, booked at the maximum cost, "
+                f"${max_usd:.6g}; "
             )
     return "".join(clauses)
 

@@ -414,7 +414,7 @@ def _describe_labelled_agents(table: LabelTable, ranking: Sequence[RankingRow]) 
     notes = [*describe_renamed_agents(table.id_by_name), *describe_unknown_agents(labelled, ranked)]
     if unlabelled:
         names = ", ".join(shorten_list(unlabelled))
-        notes.append(f"{len(unlabelled)} of {len(ranked)} agents have no label: {names}.")
+        notes.append(f"No label for {len(unlabelled)} of {len(ranked)} agents: {names}.")
     if without_ability:
         names = ", ".join(shorten_list(without_ability))
         notes.append(f"Agents with a label but without an ability: {names}.")

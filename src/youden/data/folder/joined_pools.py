@@ -548,7 +548,7 @@ def _check_gaps(agents: Sequence[Agent], items: Sequence[Item], texts: Objects) 
         missing = [item.id for item, text in zip(items, agent_texts, strict=True) if text is None]
         if missing:
             raise PoolError(
-                f"The agent '{agent.id}' has no response to {len(missing)} items on which it must be compared: "
+                f"The agent '{agent.id}' has no response to {format_count(len(missing), 'item')} on which it must be compared: "
                 f"{_format_ids(missing)}. "
                 "Add these responses (unless the config has `empty: missing`, an empty text is one), or remove the agent.",
                 slug="join-gaps",

@@ -18,6 +18,7 @@ from youden.errors import ConfigError
 from youden.registry import Registry
 from youden.text.printable import find_name_fault, printable
 from youden.text.replacements import Replacements
+from youden.text.sentences import format_count
 from youden.types import Item
 
 _LOG = logging.getLogger(__name__)
@@ -98,7 +99,7 @@ def _check_items(items: Sequence[Item], source: str) -> None:
     if without_prompt or not items:
         first = f", first {without_prompt[0]!r}" if without_prompt else ""
         raise ConfigError(
-            f"{source}: {len(without_prompt)} of {len(items)} items have no prompt{first}. "
+            f"{source}: got {len(without_prompt)} of {format_count(len(items), 'item')} without a prompt{first}. "
             "Add a prompt to every item, because agents respond to prompts.",
             slug="items-invalid",
         )

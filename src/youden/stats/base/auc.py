@@ -9,6 +9,7 @@ import numpy as np
 from youden.errors import StatisticsError
 from youden.stats.base.array_likes import takes_array_likes
 from youden.stats.base.metrics import Metric, missing_error, normal_quantile, shape_error
+from youden.text.sentences import format_count
 from youden.types.arguments import check_argument
 from youden.types.pool import Bools, Floats
 
@@ -116,7 +117,9 @@ def auc_measurement_interval(
     std_error = (high - low) / (2 * z)
     n_missing = int(np.isnan(std_error).sum())
     if n_missing:
-        return Metric(value, np.nan, np.nan, level, f"none: {n_missing} abilities have no interval")
+        return Metric(
+            value, np.nan, np.nan, level, f"none: {format_count(n_missing, 'agent', 'has', 'have')} no interval"
+        )
 
     drawn_abilities = ability + std_error * rng.standard_normal((n_draws, len(ability)))
     tail = (1 - level) / 2
@@ -216,7 +219,7 @@ def _check_auc_inputs(ability: Floats, positive: Bools) -> Bools:
     positive = positive.astype(np.bool_)  # integers would index by position
     n_missing = int(np.isnan(ability).sum())
     if n_missing:
-        raise missing_error(n_missing, "agents have no ability")
+        raise missing_error(n_missing, "agent", "ability")
     if positive.all() or not positive.any():
         raise StatisticsError(
             f"AUC compares two groups: got {int(positive.sum())} positive agents of {len(positive)}. "
