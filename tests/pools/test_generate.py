@@ -71,7 +71,7 @@ agents:
     }
 
 
-def test_a_cell_does_not_depend_on_neighbouring_cells(tmp_path: Path) -> None:
+def test_a_cell_does_not_depend_on_neighboring_cells(tmp_path: Path) -> None:
     first = write(tmp_path / "one.yaml", "agents: [{id: x, steps: [reorder]}]")
     second = write(tmp_path / "two.yaml", "agents: [{id: w, steps: [random]}, {id: x, steps: [reorder]}]")
     assert offline(first, ITEMS[1:])["x"] == offline(second, ITEMS)["x"][1:]

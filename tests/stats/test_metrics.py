@@ -25,7 +25,7 @@ RankCorrelation = Callable[..., Metric]
 
 
 def test_rank_correlations_equal_manually_computed_values() -> None:
-    """Three neighbouring swaps: Σd² = 6, ρ = 1 − 36/210; 3 of 15 pairs discordant, τ = 9/15."""
+    """Three neighboring swaps: Σd² = 6, ρ = 1 − 36/210; 3 of 15 pairs discordant, τ = 9/15."""
     assert spearman(A, B).value == pytest.approx(1 - 36 / 210)
     assert kendall(A, B).value == pytest.approx(0.6)
 

@@ -275,7 +275,7 @@ def label_key_path(path: Path) -> Path:
     return path.with_suffix(".json")
 
 
-def _read_labelled_rows(path: Path) -> list[tuple[str, Mapping[str, object], str | None]]:
+def _read_labeled_rows(path: Path) -> list[tuple[str, Mapping[str, object], str | None]]:
     """Return the location, the fields and the hidden id of each row that may have a label.
 
     In a table that `youden label` wrote, an id hides the agent and the item of each row. Rows of such a table are left out if
@@ -284,16 +284,16 @@ def _read_labelled_rows(path: Path) -> list[tuple[str, Mapping[str, object], str
     Raises: ImportFormatError [labels-empty] if the table has rows, and none is left.
     """
     n_rows = 0
-    labelled_rows: list[tuple[str, Mapping[str, object], str | None]] = []
+    labeled_rows: list[tuple[str, Mapping[str, object], str | None]] = []
     for location, row in _read_finite_rows(path):
         n_rows += 1
         hidden_id = _get_hidden_id(row)
-        is_unlabelled = hidden_id is not None and not _has_label(row)
-        if not is_unlabelled:
-            labelled_rows.append((location, row, hidden_id))
-    if n_rows > 0 and not labelled_rows:
+        is_unlabeled = hidden_id is not None and not _has_label(row)
+        if not is_unlabeled:
+            labeled_rows.append((location, row, hidden_id))
+    if n_rows > 0 and not labeled_rows:
         raise _make_no_label_error(path, n_rows)
-    return labelled_rows
+    return labeled_rows
 
 
 def _has_label(row: Mapping[str, object]) -> bool:
@@ -342,10 +342,10 @@ def _read_label_rows(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
     Raises: ImportFormatError [labels-empty] if no row of a table of `youden label` has a label; [labels-key] if no file names
         the agent of an id; [labels-value] if a JSON number is not finite; others if the file cannot be read.
     """
-    labelled_rows = _read_labelled_rows(path)
-    hidden_ids = {hidden_id for _, _, hidden_id in labelled_rows if hidden_id is not None}
+    labeled_rows = _read_labeled_rows(path)
+    hidden_ids = {hidden_id for _, _, hidden_id in labeled_rows if hidden_id is not None}
     agent_and_item_by_id = _read_agents_and_items(path, hidden_ids) if hidden_ids else {}
-    for location, row, hidden_id in labelled_rows:
+    for location, row, hidden_id in labeled_rows:
         if hidden_id is None:
             yield location, row
         else:

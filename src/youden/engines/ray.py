@@ -133,7 +133,7 @@ class _StopEvent:
         self._event.set()
 
     async def wait(self) -> None:
-        """Wait until the workers are signalled to stop."""
+        """Wait until the workers are signaled to stop."""
         await self._event.wait()
 
 
