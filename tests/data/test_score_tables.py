@@ -255,6 +255,13 @@ def test_a_table_of_a_usual_shape_is_read_without_an_option(
     assert (table.low, table.high) == (0, 1)
 
 
+def test_scores_in_a_file_named_like_results_of_lm_eval_are_refused_with_a_remedy(tmp_path: Path) -> None:
+    scores = {"x": {"a": 0.9, "b": 0.8}, "y": {"a": 0.5, "b": 0.75}}
+    path = write_json(tmp_path, "results_own.json", {"results": scores})
+    with pytest.raises(ImportFormatError, match=r"it has no rows.* or a JSON list of objects"):
+        read_scores(path)
+
+
 REFUSED: dict[str, tuple[str, str, str, dict[str, str]]] = {
     "rows of an unknown kind": ("System X,x,y\na,.9,.5\nb,.8,.75\n", "scores-columns", "--column 'model=System X'", {}),
     "two columns of scores": (

@@ -116,12 +116,13 @@ def _read_lm_eval_results(files: list[Path]) -> LocatedRows:
             is_group = get_nested(content, "groups", task) is not None
             if is_group:
                 continue
-            row: Row = {"model": model, "item": task}
+            scores = {}
             for name, score in _get_entries(entries):
                 is_metric = "," in name  # others are facts about the task, such as its alias
                 if is_metric and "_stderr" not in name:
-                    row[_name_score_column(name)] = score
-            yield f"{file}, {task}", row
+                    scores[_name_score_column(name)] = score
+            if scores:
+                yield f"{file}, {task}", {"model": model, "item": task, **scores}
 
 
 def _name_score_column(name: str) -> str:
