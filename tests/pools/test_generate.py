@@ -114,6 +114,15 @@ def test_the_seed_of_an_agent_is_refused_if_the_provider_of_its_model_rejects_se
         plan_generation(load_agents(PAPER, model_map={"gpt-4": "claude-haiku-4.5"}), ITEMS)
 
 
+def test_an_invalid_option_of_a_transform_is_refused_before_the_requests_of_models(tmp_path: Path) -> None:
+    text = """
+models: {m: {backend: openai, model: m, price: 1}}
+agents: [{id: cut, model: m, instruction: faithful, steps: [{truncate: {words: 2.5}}]}]
+"""
+    with pytest.raises(ConfigError, match=r"agent 'cut': .*\[transform-option\]"):
+        plan_generation(load_agents(write(tmp_path / "a.yaml", text)), ITEMS)
+
+
 @pytest.mark.parametrize("target", ["lexical", "nobody", "jury"])
 def test_a_model_is_mapped_to_an_available_generator(target: str) -> None:
     for model_map in ({"*": target}, {"gpt-5": "local"}):
