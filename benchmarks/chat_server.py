@@ -1,6 +1,6 @@
-"""Serve chat completions for `engine.py` in a separate process: tests/wire_server.py with a behaviour that can be changed.
+"""Serve chat completions for `engine.py` in a separate process: tests/wire_server.py with a behavior that can be changed.
 
-It prints its URL, then reads commands from standard input: `temper NAME` changes the behaviour and resets the counts, `stats`
+It prints its URL, then reads commands from standard input: `temper NAME` changes the behavior and resets the counts, `stats`
 prints the counts as JSON.
 """
 
@@ -27,8 +27,8 @@ STATUSES = (408, 429, 500, 503)
 ODD_REPLIES = (Reply("Hm."), Reply("", refusal="no"), Reply("The", finish_reason="length"), Reply(status=400))
 
 
-class Behaviour:
-    """Behaviour of the server.
+class Behavior:
+    """Behavior of the server.
 
     - plain: replies at once
     - slow: replies after 0 to 50 ms
@@ -42,7 +42,7 @@ class Behaviour:
         self.change_to("plain")
 
     def change_to(self, name: str) -> None:
-        """Change the behaviour, and reset the counts."""
+        """Change the behavior, and reset the counts."""
         self.name = name
         self.dice = random.Random(0)
         self.n = 0
@@ -79,18 +79,18 @@ class Behaviour:
 
 async def main() -> None:
     """Serve until standard input ends."""
-    behaviour = Behaviour()
-    async with wire.WireServer(behaviour, keep=False) as server:
+    behavior = Behavior()
+    async with wire.WireServer(behavior, keep=False) as server:
         print(server.url, flush=True)
         lines = asyncio.StreamReader(limit=1 << 20)
         loop = asyncio.get_running_loop()
         await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
         while command := (await lines.readline()).decode().split():
             if command[0] == "temper":
-                behaviour.change_to(command[1])
+                behavior.change_to(command[1])
                 print("ok", flush=True)
             else:
-                print(json.dumps(behaviour.stats()), flush=True)
+                print(json.dumps(behavior.stats()), flush=True)
 
 
 if __name__ == "__main__":

@@ -67,8 +67,8 @@ def measure_draw(rates: Rates, D: Floats, dense: Floats, *, percent: float, case
     means = estimate_mean_abilities(verdicts, target="these-items")
     model = ClippedLinear().fit(verdicts.rates().training_scores())
     for ability, low, high in (means.ability, means.low, means.high), (model.ability_, model.low_, model.high_):
-        mean_ability, centred_truth = ability.mean(), dense - dense.mean()
-        covered = (low - mean_ability <= centred_truth) & (centred_truth <= high - mean_ability)
+        mean_ability, centered_truth = ability.mean(), dense - dense.mean()
+        covered = (low - mean_ability <= centered_truth) & (centered_truth <= high - mean_ability)
         figures += [float(spearmanr(ability, dense).statistic), float(covered.mean())]
     return figures
 

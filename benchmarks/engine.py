@@ -49,9 +49,9 @@ class Server:
         self._process.kill()
         self._process.communicate()
 
-    def set_behaviour(self, behaviour: str) -> None:
+    def set_behavior(self, behavior: str) -> None:
         """Change how the server answers, and reset its counts."""
-        self._send(f"temper {behaviour}")
+        self._send(f"temper {behavior}")
 
     def stats(self) -> Measured:
         """Return the counts of requests."""
@@ -115,7 +115,7 @@ def measure_cpu(setup: Setup) -> Measured:
 
     Clients alternate within a round, so that other load on the machine affects all of them.
     """
-    setup.server.set_behaviour("plain")
+    setup.server.set_behavior("plain")
     n_rounds = setup.size(7, 1)
     engines = OTHER_ENGINES if setup.peers is not None else ()
     by_concurrency: dict[str, dict[str, Measured]] = {}
@@ -158,7 +158,7 @@ def measure_paced_requests(setup: Setup) -> Measured:
     """Measure 5,000 waiting requests with a limit of 500 per second."""
 
     def measure_pacing() -> Measured:
-        setup.server.set_behaviour("plain")
+        setup.server.set_behavior("plain")
         measured = setup.run_part("pacing", seconds=setup.size(10, 2), waiting=setup.size(5000, 500), per_second=500)
         stats = setup.server.stats()
         window = round(1 / stats["bin"])
@@ -192,10 +192,10 @@ def measure_storing(setup: Setup) -> Measured:
 
 def measure_faults(setup: Setup) -> Measured:
     """Measure a run in which a fifth of the replies are broken, and the engine's own latency without faults."""
-    setup.server.set_behaviour("faulty")
+    setup.server.set_behavior("faulty")
     figures = setup.run_part("faults", n=setup.size(200_000, 2000), concurrency=64)
     figures["requests"] = setup.server.stats()["n"]
-    setup.server.set_behaviour("slow")
+    setup.server.set_behavior("slow")
     figures["without_faults"] = setup.run_part("faults", n=setup.size(20_000, 1000), concurrency=32)["overhead_ms"]
     bars = {
         "every trial answered or counted": figures["answered"] + figures["counted"] == figures["trials"]
@@ -207,7 +207,7 @@ def measure_faults(setup: Setup) -> Measured:
 
 def measure_storm(setup: Setup) -> Measured:
     """Measure a run in which half of the calls get HTTP 429 for ten seconds."""
-    setup.server.set_behaviour("storm")
+    setup.server.set_behavior("storm")
     figures = setup.run_part("storm", seconds=setup.size(28, 14), concurrency=64)
     per_second = figures["per_second"]
     steady_rate = statistics.median(per_second[21:-2]) if len(per_second) > 24 else 0

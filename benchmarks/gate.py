@@ -4,7 +4,7 @@ A paired answer is D, cut to [0, 1]. OLD is a random agent. NEW is made from OLD
 with those of the agent of nearest ability, so that both are equal over items of this kind and differ on single items. A true
 difference is added by setting a share of NEW's answers to 0 (or 1). The first analysis uses a cyclic plan of 1 % of the dense
 calls. If it is undecided, the run is extended by the recommended calls on these two agents (`youden extend calls --focus`) or,
-if none are recommended, by as many calls as before, and analysed again. The margin is .05.
+if none are recommended, by as many calls as before, and analyzed again. The margin is .05.
 
 - worse_1, worse_ever: share of runs that are 'worse' at the first analysis, and at either
 - pass_ever: share that are 'better' or 'no worse' at either analysis

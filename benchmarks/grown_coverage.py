@@ -48,7 +48,7 @@ def measure_adaptive_run(D: Floats, truth: Floats, *, top: int, percent: float, 
     """Run an adaptive plan that stops by `top`, and compute coverage and widths.
 
     D : float array (n_items, n_agents, n_agents)
-    truth : float array (n_agents,), centred
+    truth : float array (n_agents,), centered
     early : whether the run stopped before its budget was spent
     """
     n_items, n_agents, _ = D.shape
@@ -119,7 +119,7 @@ def measure_cell_run(
 
     D, sample : float array (n_items, n_agents, n_agents)
         Answers of the domain, and of the run's items.
-    slope : regression of errors on centred true abilities; negative if abilities are shrunk to their mean
+    slope : regression of errors on centered true abilities; negative if abilities are shrunk to their mean
     """
     n_items, n_agents = sample.shape[:2]
     plan = make_plan(

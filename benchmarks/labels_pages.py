@@ -37,7 +37,7 @@ WORKS, FAILS = DOCS / "read" / "when-it-works.md", DOCS / "read" / "when-it-fail
 BEGIN, END = "<!-- made by benchmarks/labels.py: begin -->", "<!-- end -->"
 GAMED = ("NullModel", "gpt4_gamed")
 MIN_MODELS_TO_SPLIT = 20
-LABELLED_AGENTS = {*GAMED, "gpt-4o-2024-05-13", "falcon-7b-instruct"}
+LABELED_AGENTS = {*GAMED, "gpt-4o-2024-05-13", "falcon-7b-instruct"}
 """Agents whose names are printed next to their points."""
 
 Row = dict[str, Any]
@@ -224,19 +224,19 @@ def make_figure_spec(rows: Sequence[Row]) -> dict[str, Json]:
             "length": round(row["length"], 1),
             "win": round(float(row["win_rate"]), 2),
             "kind": "games a judge" if row["agent"] in GAMED else "model",
-            "name": row["agent"] if row["agent"] in LABELLED_AGENTS else "",
+            "name": row["agent"] if row["agent"] in LABELED_AGENTS else "",
         }
         for row in rows
     ]
-    colour = alt.Color(
+    color = alt.Color(
         "kind:N", scale=alt.Scale(domain=["model", "games a judge"], range=["#2b6cb0", "#c2410c"]), legend=None
     )
     win = alt.Y("win:Q", title="published win rate, %", scale=alt.Scale(domain=[0, 90]))
     base = alt.Chart(alt.InlineData(values=values))
     ability = alt.X("ability:Q", title="ability, with 95% intervals (no labels used)")
     ability_chart = alt.layer(
-        base.mark_rule(opacity=0.45).encode(x=alt.X("low:Q"), x2="high:Q", y=win, color=colour),
-        base.mark_circle(size=36, opacity=1).encode(x=ability, y=win, color=colour),
+        base.mark_rule(opacity=0.45).encode(x=alt.X("low:Q"), x2="high:Q", y=win, color=color),
+        base.mark_circle(size=36, opacity=1).encode(x=ability, y=win, color=color),
         base.mark_text(dy=-9, fontSize=10, color="#24292f").encode(x=ability, y=win, text="name:N"),
     ).properties(
         width=330,
@@ -246,7 +246,7 @@ def make_figure_spec(rows: Sequence[Row]) -> dict[str, Json]:
     length = alt.X("length:Q", title="mean length of responses, words")
     length_chart = (
         base.mark_circle(size=36, opacity=1)
-        .encode(x=length, y=win, color=colour)
+        .encode(x=length, y=win, color=color)
         .properties(width=220, height=270, title=f"by length alone: ρ = {rho(honest, 'length', 'win_rate'):.2f}")
     )
     chart = alt.hconcat(ability_chart, length_chart).properties(

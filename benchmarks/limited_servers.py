@@ -20,7 +20,7 @@ MAX_IN_FLIGHT = 40
 
 @dataclass
 class LimitedServer:
-    """Server behaviour that records when requests were answered and rejected.
+    """Server behavior that records when requests were answered and rejected.
 
     - bucket: 80 requests per second, and up to 80 at once
     - window: 80 requests per second on average, counted in fixed windows of `period` seconds

@@ -57,7 +57,7 @@ class Population(NamedTuple):
     answer_paired, answer_independent : callable
         Functions of (item, first, second) and of (item, first, second, other_item, generator) that return answers.
     truth : float array (n_agents,)
-        Abilities by all trials, centred.
+        Abilities by all trials, centered.
     """
 
     n_agents: int

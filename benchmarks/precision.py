@@ -159,7 +159,7 @@ def measure_agents(n_runs: int, shared: Path) -> None:
     """Print calls, half-width and coverage of default plans for 10 to 1,000 simulated agents, and the growth of the calls."""
     J, points = 1000, []
     for K in (10, 30, 100, 300, 1000) if n_runs > SMOKE_RUNS else (10, 30):
-        half_widths, coverages, neighbour_correlations = [], [], []
+        half_widths, coverages, neighbor_correlations = [], [], []
         calls = PlanSize(K, J).default_calls(450)
         for seed in range(max(2, min(n_runs, 2000 // K))):
             rng = np.random.default_rng([seed, K])
@@ -189,14 +189,14 @@ def measure_agents(n_runs: int, shared: Path) -> None:
             half_widths.append(float(half_width.mean()))
             coverages.append(float((np.abs(scaled_error) <= 1).mean()))
             agent_order = first[:K]
-            neighbour_correlations.append(
+            neighbor_correlations.append(
                 float(np.corrcoef(scaled_error[agent_order], np.roll(scaled_error[agent_order], 1))[0, 1])
             )
         points.append((K, calls, float(np.mean(half_widths))))
         figures = {
             "half": points[-1][2],
             "covered": float(np.mean(coverages)),
-            "neighbours": float(np.mean(neighbour_correlations)),
+            "neighbors": float(np.mean(neighbor_correlations)),
         }
         rounded = {name: round(value, 4) for name, value in figures.items()}
         print_row(

@@ -170,7 +170,7 @@ def compute_recall(ability: Floats, truth: Floats, top: int = 5) -> float:
 def simulate_answers(seed: int, K: int, J: int) -> tuple[Floats, Floats, AgentVariances]:
     """Simulate answers to a pool of K agents and J items.
 
-    Returns the answers (n_items, n_agents, n_agents), the centred true abilities for items like these (n_agents,), and the
+    Returns the answers (n_items, n_agents, n_agents), the centered true abilities for items like these (n_agents,), and the
     variances.
     """
     rng = np.random.default_rng(seed)

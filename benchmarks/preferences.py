@@ -5,7 +5,7 @@ with known abilities from −.15 to .15 answers with an agent × item interactio
 
 `logistic`: mean Spearman correlation with the truth if it follows the Bradley–Terry model, of the preference model and of the
 fitted Bradley–Terry model, for cyclic plans and for battles of unequal numbers (`popular`: a few agents have most battles) or
-between neighbours in rank only (`neighbours`). `worse` lists the rows in which the identity link is worse by more than .01.
+between neighbors in rank only (`neighbors`). `worse` lists the rows in which the identity link is worse by more than .01.
 
 `evalica`, if it is installed: whether its Bradley–Terry ranks equal those of `fit_bradley_terry` on simulated battles of 100
 agents (`--battles` of them; 0 omits this part), and CPU seconds from a CSV file of battles to intervals of abilities, against its
@@ -85,7 +85,7 @@ def draw_popular(n_agents: int, n_items: int, rng: np.random.Generator) -> Battl
     return _on_random_items(pairs, n_items, rng)
 
 
-def draw_neighbours(n_agents: int, n_items: int, rng: np.random.Generator) -> Battles:
+def draw_neighbors(n_agents: int, n_items: int, rng: np.random.Generator) -> Battles:
     """Draw pairs of agents that differ by at most 2 ranks."""
     first = rng.integers(0, n_agents - 2, 20 * n_agents)
     pairs = np.stack([first, first + rng.integers(1, 3, len(first))], axis=1)
@@ -234,7 +234,7 @@ def measure_search(K: int, J: int, *, kind: str, n_draws: int, seed: int) -> dic
 
 def measure_ranks(K: int, J: int, *, battles: str, tie: float, n_draws: int, seed: int) -> dict[str, float]:
     """Measure the mean rank correlations with the truth if it is logistic, and the standard error of their difference."""
-    draw_battles = {"cyclic": draw_cyclic, "popular": draw_popular, "neighbours": draw_neighbours}[battles]
+    draw_battles = {"cyclic": draw_cyclic, "popular": draw_popular, "neighbors": draw_neighbors}[battles]
     rng = np.random.default_rng([seed, K, len(battles), round(100 * tie)])
     rho = np.empty((n_draws, 2))
     for draw in range(n_draws):
@@ -313,7 +313,7 @@ def main() -> None:
         coverage[f"{K}×{J}, position {position:g}, ties {tie:.0%}"] = row
     logistic = {}
     for (K, J), battles, tie in product(
-        pools if "logistic" in parts else (), ("cyclic", "popular", "neighbours"), (0.0, 0.3)
+        pools if "logistic" in parts else (), ("cyclic", "popular", "neighbors"), (0.0, 0.3)
     ):
         row = measure_ranks(K, J, battles=battles, tie=tie, n_draws=n_draws, seed=arguments.seed)
         logistic[f"{K}×{J}, {battles}, ties {tie:.0%}"] = row

@@ -4,7 +4,7 @@ Labels of two kinds are used. Real labels are the preferences that AlpacaEval pu
 truth is the mean of its preferences. Drawn labels are Bernoulli with probability expit(c · logit(win rate) + item effect), with
 c such that the mean over items is about the win rate that AlpacaEval or lmsys publishes. The item effects have SD 2, which gives
 the correlation of the real labels on one item (.19 to .24 for the models with preferences, whose real labels have .23 to .31);
-the parts "weak" have SD 1. Abilities are the lexical judge's by the default plan with seed 0. Agents are labelled on separate
+the parts "weak" have SD 1. Abilities are the lexical judge's by the default plan with seed 0. Agents are labeled on separate
 random items, or all on the same ("common") items.
 
 "× labels" is the mean squared error of the direct estimate (labels alone) over that of the method. All methods of a row use the
@@ -45,7 +45,7 @@ from quality_methods import (
 from quality_pools import (
     N_ITEMS,
     WEAK_ITEM_SD,
-    LabelledPool,
+    LabeledPool,
     draw_labels,
     draw_values,
     load_pool,
@@ -111,7 +111,7 @@ class FigureTable:
             }
 
 
-def add_coverage(table: FigureTable, pool: LabelledPool, estimates: QualityEstimates, labels: Labels) -> None:
+def add_coverage(table: FigureTable, pool: LabeledPool, estimates: QualityEstimates, labels: Labels) -> None:
     """Add coverage and widths of the quality estimates and of the direct estimates."""
     truth, n_agents = pool.truth, len(pool.win)
     mean, n = compute_label_means(labels, n_agents)
@@ -147,7 +147,7 @@ def add_coverage(table: FigureTable, pool: LabelledPool, estimates: QualityEstim
 
 def iter_rows(
     part: str,
-    make_pool: Callable[[np.random.Generator], LabelledPool],
+    make_pool: Callable[[np.random.Generator], LabeledPool],
     n_labels: int,
     n_draws: int,
     *,
@@ -160,7 +160,7 @@ def iter_rows(
     make_pool : callable
         Returns the pool of a draw.
     share_items : bool
-        Whether all agents are labelled on the same items.
+        Whether all agents are labeled on the same items.
     all_methods : bool
         Whether the regression on ability, prediction-powered inference and length are measured too.
     """
@@ -187,7 +187,7 @@ def iter_rows(
     yield from table.iter_rows(part, pool.name, str(n_labels))
 
 
-def iter_chosen_label_rows(pool: LabelledPool, total: int, n_rounds: int, n_draws: int) -> Iterator[dict[str, object]]:
+def iter_chosen_label_rows(pool: LabeledPool, total: int, n_rounds: int, n_draws: int) -> Iterator[dict[str, object]]:
     """Yield rows that compare `total` labels allocated in rounds to find the best agent with as many at random."""
     table = FigureTable()
     rng = np.random.default_rng([60, n_rounds])
@@ -220,7 +220,7 @@ Rows = Iterator[dict[str, object]]
 COUNTS = (1, 2, 5, 10, 20, 50)
 
 
-def make_constant(pool: LabelledPool) -> Callable[[np.random.Generator], LabelledPool]:
+def make_constant(pool: LabeledPool) -> Callable[[np.random.Generator], LabeledPool]:
     """Make a function that returns `pool` for every draw."""
     return lambda _: pool
 
@@ -242,7 +242,7 @@ def get_alpaca_eval_parts(shared: Path, counts: tuple[int, ...], n_draws: int) -
         return (row for n in counts for row in iter_count(n))
 
     def add_part(
-        part: str, make_pool: Callable[[np.random.Generator], LabelledPool], *, all_methods: bool = True
+        part: str, make_pool: Callable[[np.random.Generator], LabeledPool], *, all_methods: bool = True
     ) -> None:
         """Add a part with separate items and one with common items."""
         for name, share_items in ((part, False), (f"{part}-common", True)):

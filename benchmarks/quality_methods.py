@@ -42,7 +42,7 @@ def fit_normal_fay_herriot(mean: np.ndarray, n: np.ndarray, x: np.ndarray | None
 def compute_prediction_powered_means(labels: Labels, cells: np.ndarray) -> np.ndarray:
     """Compute power-tuned prediction-powered means (n_agents,).
 
-    λ·(mean of all scores − mean of the labelled scores) + mean label, with λ = cov(y, f) / ((1 + n/N)·var f).
+    λ·(mean of all scores − mean of the labeled scores) + mean label, with λ = cov(y, f) / ((1 + n/N)·var f).
     cells : float array (n_agents, n_items), NaN if unobserved
     """
     agent, item, value = labels

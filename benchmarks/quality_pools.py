@@ -21,7 +21,7 @@ _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(41)
 
 
 @dataclass(frozen=True)
-class LabelledPool:
+class LabeledPool:
     """Agents with their true win rates, from which labels are drawn, and estimated abilities.
 
     Attributes
@@ -65,7 +65,7 @@ class LabelledPool:
         expected: np.ndarray = expit(self.logits[:, None] + self.item_sd * _NODES) @ _WEIGHTS / _WEIGHTS.sum()
         return expected
 
-    def select(self, agents: np.ndarray, name: str) -> LabelledPool:
+    def select(self, agents: np.ndarray, name: str) -> LabeledPool:
         """Return the pool of these agents (a mask or positions), under another name."""
         names = ("win", "ability", "std_error", "gamed", "length", "cells", "preferences")
         return replace(
@@ -79,7 +79,7 @@ class LabelledPool:
         )
 
 
-def load_pool(shared: Path, folder: str) -> LabelledPool:
+def load_pool(shared: Path, folder: str) -> LabeledPool:
     """Load a pool's published labels and its ranking by the lexical judge."""
     pool = read_alpaca_eval_pool(shared / folder) if folder == "alpaca-eval" else read_mt_bench_pool(shared / folder)
     file_name, column, max_label = (
@@ -91,7 +91,7 @@ def load_pool(shared: Path, folder: str) -> LabelledPool:
     verdicts = youden.judge(plan, judge="lexical")
     rows = youden.rank(verdicts).set_index("agent").loc[ids]
     scores = verdicts.rates().training_scores()
-    return LabelledPool(
+    return LabeledPool(
         folder,
         np.array([float(table[agent][column]) for agent in ids]) / max_label,
         rows.ability.to_numpy(),
@@ -102,7 +102,7 @@ def load_pool(shared: Path, folder: str) -> LabelledPool:
     )
 
 
-def simulate_pool(relation: str, n_agents: int, rng: np.random.Generator) -> LabelledPool:
+def simulate_pool(relation: str, n_agents: int, rng: np.random.Generator) -> LabeledPool:
     """Simulate a pool whose quality depends on ability by `relation`, with residuals of SD .5 logits.
 
     relation : "line", "useless" (no relation), "inverted" (a line with negative slope), "convex" (flat among weak agents and
@@ -120,7 +120,7 @@ def simulate_pool(relation: str, n_agents: int, rng: np.random.Generator) -> Lab
     win = expit(-0.8 + signal + 0.5 * rng.normal(size=n_agents))
     ability = 0.4 + 0.05 * z
     std_error = np.full(n_agents, 0.01)
-    return LabelledPool(
+    return LabeledPool(
         f"{relation}, K = {n_agents}",
         win,
         ability + 0.01 * rng.normal(size=n_agents),
@@ -130,7 +130,7 @@ def simulate_pool(relation: str, n_agents: int, rng: np.random.Generator) -> Lab
 
 
 def draw_labels(
-    pool: LabelledPool, n: np.ndarray | int, rng: np.random.Generator, *, share_items: bool = False
+    pool: LabeledPool, n: np.ndarray | int, rng: np.random.Generator, *, share_items: bool = False
 ) -> Labels:
     """Draw n labels per agent on random items; all agents get the same items if `share_items` is true."""
     n_agents = len(pool.win)
@@ -143,7 +143,7 @@ def draw_labels(
 
 
 def draw_values(
-    pool: LabelledPool, agent: np.ndarray, item: np.ndarray, item_effect: np.ndarray, rng: np.random.Generator
+    pool: LabeledPool, agent: np.ndarray, item: np.ndarray, item_effect: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
     """Return the values (n_labels,) of real labels, or draw them from win rates and item effects (n_items,)."""
     if pool.preferences is not None:
@@ -152,7 +152,7 @@ def draw_values(
     return np.asarray(rng.random(len(agent)) < p_win, dtype=np.float64)
 
 
-def read_preferences(shared: Path, pool: LabelledPool, ids: list[str]) -> LabelledPool:
+def read_preferences(shared: Path, pool: LabeledPool, ids: list[str]) -> LabeledPool:
     """Return the pool of the 13 models with 200 public preferences each, with these preferences as labels."""
     records = np.genfromtxt(
         shared / "alpaca-eval" / "preferences.csv", delimiter=",", skip_header=1, dtype=None, encoding="utf-8"
@@ -165,7 +165,7 @@ def read_preferences(shared: Path, pool: LabelledPool, ids: list[str]) -> Labell
     return replace(pool.select(positions, "13 with preferences"), preferences=preferences)
 
 
-def permute_ability(pool: LabelledPool, rng: np.random.Generator) -> LabelledPool:
+def permute_ability(pool: LabeledPool, rng: np.random.Generator) -> LabeledPool:
     """Permute abilities over agents, so that they are unrelated to quality."""
     order = rng.permutation(len(pool.win))
     return replace(

@@ -46,7 +46,7 @@ def read_answers(domain: str, shared: Path = SHARED) -> Floats:
 
 
 def compute_dense_abilities(D: Floats) -> Floats:
-    """Compute the centred symmetric abilities (n_agents,) from all answers.
+    """Compute the centered symmetric abilities (n_agents,) from all answers.
 
     D : float array (n_items, n_agents, n_agents); its diagonal is ignored
     """

@@ -139,9 +139,9 @@ def make_judged_run(
 
 def compute_yes_rate_rise(before: Floats, after: Floats, n_family: Floats) -> float:
     """Compute the rise of the yes rate per agent of the family in a trial, by regression."""
-    centred_n_family = n_family - n_family.mean()
+    centered_n_family = n_family - n_family.mean()
     return float(
-        centred_n_family.ravel() @ (after - before).ravel() / (centred_n_family.ravel() @ centred_n_family.ravel())
+        centered_n_family.ravel() @ (after - before).ravel() / (centered_n_family.ravel() @ centered_n_family.ravel())
     )
 
 

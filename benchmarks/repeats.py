@@ -92,7 +92,7 @@ class SimulatedAnswers:
 
     @property
     def truth(self) -> Floats:
-        """Centred true abilities (n_agents,), including the mean effect of each agent's pairs."""
+        """Centered true abilities (n_agents,), including the mean effect of each agent's pairs."""
         n_agents = len(self.a)
         ability = (self.a * (n_agents - 2) + self.g.sum(axis=1)) / (n_agents - 1)
         return np.asarray(ability - ability.mean())
@@ -114,8 +114,8 @@ def measure_coverage(n_draws: int) -> Iterator[tuple[str, float, bool]]:
                 )
                 answers = SimulatedAnswers(plan, np.random.default_rng([seed, 1]), variances)
                 abilities = estimate_mean_abilities(answers.verdicts())
-                centred = abilities.ability - abilities.ability.mean()
-                inside.append(np.abs(centred - answers.truth) <= abilities.covariance.half_width())
+                centered = abilities.ability - abilities.ability.mean()
+                inside.append(np.abs(centered - answers.truth) <= abilities.covariance.half_width())
             covered = float(np.mean(inside))
             suffix = f", pairs {pair_variance}" if pair_variance else ""
             yield (
@@ -191,15 +191,15 @@ def measure_aa_tests(n_draws: int) -> Iterator[tuple[str, float, bool]]:
 
 
 def predict_half_width_of_other_judge(by_judge: Floats) -> Floats:
-    """Compute half-widths (n_agents,) of 95 % prediction intervals for the centred abilities by another judge.
+    """Compute half-widths (n_agents,) of 95 % prediction intervals for the centered abilities by another judge.
 
     √(1 + 1/M) times the SD between M judges, which includes the sampling of items, times Student's t quantile with M − 1 degrees
     of freedom. by_judge : float array (n_judges, n_agents)
     """
     n_judges = len(by_judge)
-    centred = by_judge - by_judge.mean(axis=1, keepdims=True)
-    pooled_variance = float(centred.var(axis=0, ddof=1).mean())
-    agent_variance = (centred.var(axis=0, ddof=1) * (n_judges - 1) + pooled_variance) / n_judges
+    centered = by_judge - by_judge.mean(axis=1, keepdims=True)
+    pooled_variance = float(centered.var(axis=0, ddof=1).mean())
+    agent_variance = (centered.var(axis=0, ddof=1) * (n_judges - 1) + pooled_variance) / n_judges
     return np.asarray(
         stdtrit(n_judges - 1, 0.975) * np.sqrt(np.maximum(agent_variance, pooled_variance) * (1 + 1 / n_judges))
     )

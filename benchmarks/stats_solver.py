@@ -86,7 +86,7 @@ def draw_random_cells(*, n_agents: int, n_items: int, per_item: int) -> Cells:
 
 
 def draw_window_cells(*, n_agents: int, n_items: int, per_item: int) -> Cells:
-    """Draw cells in which each item is observed for neighbouring agents only, for which simple iterations converge slowly."""
+    """Draw cells in which each item is observed for neighboring agents only, for which simple iterations converge slowly."""
     first = np.random.default_rng(0).integers(n_agents - per_item + 1, size=n_items, dtype=np.int32)
     agent: Ids = np.add.outer(first, np.arange(per_item, dtype=np.int32)).ravel()
     item = np.repeat(np.arange(n_items, dtype=np.int32), per_item)

@@ -59,7 +59,7 @@ CELLS = (("nlogn", 5), ("nlogn", 10), ("nlogn", 33), ("dense", None))
 TARGETS: tuple[Target, ...] = ("items-like-these", "these-items")
 
 Draw = Callable[[np.random.Generator], tuple[Floats, Floats]]
-"""Function of a generator that returns D (n_items, n_agents, n_agents) and the centred true abilities (n_agents,)."""
+"""Function of a generator that returns D (n_items, n_agents, n_agents) and the centered true abilities (n_agents,)."""
 Figures = dict[str, float]
 Columns = dict[str, Floats]
 
@@ -109,7 +109,7 @@ def estimate(D: Floats, plan: Trials) -> Estimates:
 def compute_coverage(estimates: Estimates, covariance: CentredCovariance, truth: Floats) -> Columns:
     """Compute coverage and widths of one draw.
 
-    gate_width : factor by which the correction for rare events widens a gate's intervals of neighbours in the ranking
+    gate_width : factor by which the correction for rare events widens a gate's intervals of neighbors in the ranking
     """
     error = estimates.ability - estimates.ability.mean() - truth
     half_width, old_half_width = covariance.half_width(), estimates.old_half
@@ -119,8 +119,8 @@ def compute_coverage(estimates: Estimates, covariance: CentredCovariance, truth:
     old_ranks = rank_ranges(estimates.ability - old_half_width, estimates.ability + old_half_width)
     marginal, simultaneous = differences.marginal_ranks, differences.simultaneous_ranks
     order = np.argsort(-estimates.ability)
-    neighbours = [estimate_difference(estimates.items, int(i), int(k)) for i, k in pairwise(order)]
-    uncorrected = [student.ppf(1 - ALPHA, pair.n_items - 1) * pair.variance**0.5 for pair in neighbours]
+    neighbors = [estimate_difference(estimates.items, int(i), int(k)) for i, k in pairwise(order)]
+    uncorrected = [student.ppf(1 - ALPHA, pair.n_items - 1) * pair.variance**0.5 for pair in neighbors]
     off_diagonal = ~np.eye(len(truth), dtype=np.bool_)
     figures = {
         "covered": (np.abs(error) <= half_width).astype(np.float64),
@@ -144,7 +144,7 @@ def compute_coverage(estimates: Estimates, covariance: CentredCovariance, truth:
         "wrong_unique_best": float(
             differences.unique_best is not None and (true_rank <= true_rank[differences.unique_best]).sum() > 1
         ),
-        "gate_width": float(np.sum([pair.half_width(ALPHA) for pair in neighbours]) / np.sum(uncorrected)),
+        "gate_width": float(np.sum([pair.half_width(ALPHA) for pair in neighbors]) / np.sum(uncorrected)),
     }
     return {name: np.asarray(figure, dtype=np.float64) for name, figure in figures.items()}
 

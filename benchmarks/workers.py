@@ -42,7 +42,7 @@ def print_result(result: Measured) -> None:
 
 @dataclass
 class Bill:
-    """Server behaviour that records the requests and the cost of the answers."""
+    """Server behavior that records the requests and the cost of the answers."""
 
     delay: float
     dice: random.Random
@@ -362,11 +362,11 @@ def measure_rate_limits(stores: StoreFactory, kinds: list[str], *, smoke: bool) 
     }
     for limit, headers in ((limit, headers) for limit, values in headers_by_limit.items() for headers in values):
         for n in (1, 4):
-            behaviour = limited_servers.LimitedServer(limit, headers, period=60.0 if limit == "window" else 30.0)
+            behavior = limited_servers.LimitedServer(limit, headers, period=60.0 if limit == "window" else 30.0)
             keys = {"concurrency": 64, "start_concurrency": 20, "backoff": 0.5}
-            with serve_run(behaviour, calls=200 if smoke else int(180 * behaviour.period), **keys) as folder:
+            with serve_run(behavior, calls=200 if smoke else int(180 * behavior.period), **keys) as folder:
                 run_workers(folder, stores.create(kinds[0]), n, lead=False)
-            results[f"{limit}, headers: {headers}, workers: {n}"] = behaviour.measure_steady_state()
+            results[f"{limit}, headers: {headers}, workers: {n}"] = behavior.measure_steady_state()
             print_result(results)
     return {
         "found": results,

@@ -123,7 +123,7 @@ def one_server() -> Iterator[WireServer]:
 
 @pytest.fixture
 def reset_server(one_server: WireServer) -> WireServer:
-    """Return the server of the module with its default behaviour and without counted requests."""
+    """Return the server of the module with its default behavior and without counted requests."""
     one_server.behave, one_server.n_requests = well_behaved, 0
     return one_server
 

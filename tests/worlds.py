@@ -47,7 +47,7 @@ def dense_world(n_agents: int = 8, n_items: int = 20, *, seed: int = 0) -> Recor
     return make_recorded_answers(verdicts(pool, seed=seed).rates(), groups=groups, difference_only=False)
 
 
-def analysed(result: Verdicts, rules: PartnerRules | None = None) -> FitResult:
+def analyzed(result: Verdicts, rules: PartnerRules | None = None) -> FitResult:
     """Return all tables of a run with these answers, from a temporary folder."""
     with TemporaryDirectory() as place:
         result_of_fit = fit_run(write_answers(Path(place), result.plan.pool, result), rules=rules)

@@ -301,9 +301,9 @@ class RunKeys:
     families: Annotated[
         dict[str, Text],
         Key(
-            "Family of each agent; as an option, a CSV, JSONL or Parquet file with the columns agent and family. Adds a ranking "
-            "in which agents of the same family do not score each other and all other families have equal weight. Saved in "
-            "the run. Without it, `meta.family` of the agents of the pool is used.",
+            "Family of each agent; as an option, a CSV, Excel, JSONL or Parquet file with the columns agent and family. Adds a "
+            "ranking in which agents of the same family do not score each other and all other families have equal weight. Saved "
+            "in the run. Without it, `meta.family` of the agents of the pool is used.",
             "agents and their families, such as {a: gpt, b: llama}; set a table by --families FILE",
             "run",
             "FILE",

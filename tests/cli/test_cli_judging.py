@@ -62,13 +62,13 @@ def test_a_run_fails_if_its_folder_is_removed_meanwhile(
         (free_run_folder / "lexical.yaml").write_text(
             yaml.safe_dump(config | {"judge": "lexical", "out": "runs/lexical"})
         )
-        analyse = fit_tables.FitResult
+        analyze = fit_tables.FitResult
 
-        def delete_runs_and_analyse(*arguments: Any, **options: Any) -> fit_tables.FitResult:
+        def delete_runs_and_analyze(*arguments: Any, **options: Any) -> fit_tables.FitResult:
             shutil.rmtree(free_run_folder / "runs")
-            return analyse(*arguments, **options)
+            return analyze(*arguments, **options)
 
-        monkeypatch.setattr(fit_tables, "FitResult", delete_runs_and_analyse)
+        monkeypatch.setattr(fit_tables, "FitResult", delete_runs_and_analyze)
     ended = youden("run", f"{judge}.yaml", *words)
     assert ended.code == 2, ended.err
     assert "deleted or moved" in ended.err

@@ -86,7 +86,7 @@ def test_atomic_write_replaces_an_open_file_once_its_reader_closes_it(
     assert path.read_text() == "new"
 
 
-def test_no_process_is_signalled_on_a_system_without_signals(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_no_process_is_signaled_on_a_system_without_signals(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     calls: list[int] = []
     windows = SimpleNamespace(name="nt", kill=lambda *_: calls.append(1), getpid=os.getpid)
     owner = f"{leases._get_machine_id()} {os.getpid()} x"

@@ -38,7 +38,7 @@ def test_a_run_at_its_cap_reports_how_many_answers_were_booked_at_their_maximum(
     message = ended.err[ended.err.index("error: ") :]
     assert BOOKED in message
     assert "(one of them: it reports 50,000 tokens in and 500 out" in message
-    assert "booked at their maximum cost" in message
+    assert "booked at the maximum cost" in message
 
 
 def test_a_run_that_stops_for_another_reason_reports_them_too(
@@ -63,7 +63,7 @@ def test_the_last_line_of_a_completed_run_reports_them(
     ended = youden(*words, "--max-cost", "1000").well()
     last = ended.err.rstrip().splitlines()[-1]
     assert BOOKED in last
-    assert "booked at their maximum cost, $" in last
+    assert "booked at the maximum cost, $" in last
 
 
 @pytest.mark.slow

@@ -223,6 +223,16 @@ def texts_with_configuration(at: Path) -> Layout:
     return Layout("essays", agents=FILE_NAMES, n_prompts=0)
 
 
+def own_rows_named_like_a_log(at: Path, name: str = "samples_own.jsonl") -> Layout:
+    rows = [{"id": n, "model": model, "question": q, "response": text} for model, n, q, text in calls()]
+    write(at / name, "\n".join(map(json.dumps, rows)) if name.endswith("l") else json.dumps(rows))
+    return Layout(name)
+
+
+def own_rows_named_like_outputs(at: Path) -> Layout:
+    return own_rows_named_like_a_log(at, "model_outputs.json")
+
+
 LAYOUTS: Mapping[str, Callable[[Path], Layout]] = {
     make.__name__: make
     for make in (
@@ -237,7 +247,7 @@ LAYOUTS: Mapping[str, Callable[[Path], Layout]] = {
         *(answers_with_configuration, texts_with_configuration, questions_in_another_file, records_under_a_key),
         *(records_by_id, tasks_then_models, row_numbers_of_shuffled_files, answers_in_a_list, chat_messages),
         *(sharegpt, ragas_multi_turn),
-        *(texts_by_item_and_model, responses_in_an_object),
+        *(texts_by_item_and_model, responses_in_an_object, own_rows_named_like_a_log, own_rows_named_like_outputs),
     )
 }
 

@@ -427,7 +427,7 @@ def test_the_column_of_items_is_named_if_there_are_several(tmp_path: Path) -> No
 
 
 def test_a_gate_states_no_impossible_difference(youden: Youden, tmp_path: Path) -> None:
-    # neighbours win nearly always, so that the additive model puts the first and the last at a distance above 1
+    # neighbors win nearly always, so that the additive model puts the first and the last at a distance above 1
     rows = "".join(
         f"{first},{second},{order},{'tie' if (item + number) % 9 == 0 else 'model_a'},{item}\n"
         for item in range(20)

@@ -225,7 +225,7 @@ def test_fastchat_finds_questions_in_parent_folders_and_skips_judgments(tmp_path
     imported = load("fastchat", bench)
     assert cells(imported) == {("vicuna", "81"): "vicuna wrote", ("gpt", "81"): "gpt wrote"}
     assert imported.pool.items[0].prompt == "Write."
-    assert any("2 files of reference_answer or model_judgment were not read" in note for note in imported.notes)
+    assert any("2 files of reference_answer or model_judgment not read" in note for note in imported.notes)
     assert imported.n_dropped == 0
     assert [text for *_, text in repeats(imported)] == ["gpt wrote", "other", "vicuna wrote", "other"]
     reference = load("fastchat", bench / "reference_answer")

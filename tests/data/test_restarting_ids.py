@@ -358,7 +358,7 @@ def test_rows_of_a_grader_among_rows_of_agents_are_refused(youden: Youden, tmp_p
 
 @pytest.mark.parametrize("column", ["image", "conversation_id", "session_id"])
 def test_equal_prompts_about_different_things_are_refused(tmp_path: Path, column: str) -> None:
-    questions = ("What is in this image?", "What colours do you see?")
+    questions = ("What is in this image?", "What colors do you see?")
     rows: list[Row] = [
         {"model": agent, column: f"x{thing}", "question": question, "answer": f"{agent} says {thing} to {question}"}
         for agent in AGENTS

@@ -131,9 +131,13 @@ def restarting_ids(folder: Path) -> Path:
     return write(folder, "restarting.csv", "\n".join(["model,subject,doc_id,acc", *lines]))
 
 
-def json_lines(folder: Path) -> Path:
+def json_lines(folder: Path, name: str = "scores.jsonl") -> Path:
     records = [{"model": model, "item": item, "score": score} for (model, item), score in CELLS.items()]
-    return write(folder, "scores.jsonl", "\n".join(map(json.dumps, records)))
+    return write(folder, name, "\n".join(map(json.dumps, records)))
+
+
+def rows_named_like_a_log(folder: Path) -> Path:
+    return json_lines(folder, "samples_own.jsonl")
 
 
 def parquet(folder: Path) -> Path:
@@ -226,6 +230,7 @@ READ: dict[Callable[[Path], Path | list[Path]], dict[tuple[str, str], float]] = 
     facts_of_models: CELLS,
     markdown_links: CELLS,
     json_lines: CELLS,
+    rows_named_like_a_log: CELLS,
     parquet: CELLS,
     excel: CELLS,
     file_per_model: CELLS,
@@ -248,6 +253,13 @@ def test_a_table_of_a_usual_shape_is_read_without_an_option(
     table = read_scores(make(tmp_path))
     assert cells_of(table) == READ[make]
     assert (table.low, table.high) == (0, 1)
+
+
+def test_scores_in_a_file_named_like_results_of_lm_eval_are_refused_with_a_remedy(tmp_path: Path) -> None:
+    scores = {"x": {"a": 0.9, "b": 0.8}, "y": {"a": 0.5, "b": 0.75}}
+    path = write_json(tmp_path, "results_own.json", {"results": scores})
+    with pytest.raises(ImportFormatError, match=r"it has no rows.* or a JSON list of objects"):
+        read_scores(path)
 
 
 REFUSED: dict[str, tuple[str, str, str, dict[str, str]]] = {

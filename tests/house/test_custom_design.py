@@ -17,7 +17,7 @@ from youden.types import PAIRED, DesignResult, Plan, Pool, Rounds, Trials
 from youden.types.pool import Bools
 
 
-class Neighbours:
+class Neighbors:
     """Design whose blocks compare every agent with the next one on one item."""
 
     name = "third-party-rows"
@@ -34,11 +34,11 @@ class Neighbours:
 
     def draw(self, eligible: Bools, rng: np.random.Generator) -> DesignResult:
         chosen = [block for _, block in zip(range(self.n_blocks), self.blocks(eligible, rng), strict=False)]
-        return DesignResult(number_blocks(chosen), (f"{self.n_blocks} rows of neighbours",))
+        return DesignResult(number_blocks(chosen), (f"{self.n_blocks} rows of neighbors",))
 
 
-class InRounds(Neighbours):
-    """The design `Neighbours` with further rounds."""
+class InRounds(Neighbors):
+    """The design `Neighbors` with further rounds."""
 
     name = "in rounds"
 
@@ -50,7 +50,7 @@ class InRounds(Neighbours):
 @pytest.fixture(autouse=True)
 def installed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Register both designs like an installed package."""
-    points = [EntryPoint(case.name, f"{__name__}:{case.__name__}", "youden.designs") for case in (Neighbours, InRounds)]
+    points = [EntryPoint(case.name, f"{__name__}:{case.__name__}", "youden.designs") for case in (Neighbors, InRounds)]
     monkeypatch.setattr(registry, "_list_entry_points", lambda _group: EntryPoints(points))
 
 
@@ -70,7 +70,7 @@ def test_a_design_that_draws_nothing_is_refused_unless_no_item_is_shared(small_p
 
 def test_notes_and_blocks_of_a_custom_design_are_in_the_plan(small_pool: Pool) -> None:
     plan = make_plan(small_pool, design="third-party-rows", options={"n_blocks": 3}, independent="pooled:10")
-    assert "3 rows of neighbours" in plan.notes
+    assert "3 rows of neighbors" in plan.notes
     assert np.unique(plan.block[plan.trial_type == PAIRED]).tolist() == [0, 1, 2]
     assert plan.rounds is None
 
@@ -97,12 +97,12 @@ def test_rounds_of_a_custom_design_are_in_the_plan(small_pool: Pool) -> None:
 def test_a_design_never_gets_a_negative_budget(monkeypatch: pytest.MonkeyPatch, small_pool: Pool) -> None:
     budgets = []
 
-    class Recording(Neighbours):
+    class Recording(Neighbors):
         def __init__(self, *, n_paired: int | None = None, n_blocks: int = 2) -> None:
             super().__init__(n_paired=n_paired, n_blocks=n_blocks)
             budgets.append(n_paired)
 
-    monkeypatch.setattr(f"{__name__}.Neighbours", Recording)
+    monkeypatch.setattr(f"{__name__}.Neighbors", Recording)
     make_plan(small_pool, design="third-party-rows", calls=1)
     assert min(budget for budget in budgets if budget is not None) == budgets[-1] == 0
 
@@ -114,7 +114,7 @@ def test_a_plan_that_exceeds_its_budget_has_a_note(small_pool: Pool) -> None:
 
 
 def test_a_plan_whose_comparisons_leave_agents_unlinked_has_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
-    class TwoPairs(Neighbours):
+    class TwoPairs(Neighbors):
         def blocks(self, eligible: Bools, rng: np.random.Generator) -> Iterator[Trials]:
             first = np.array([0, 2], dtype=np.int32)
             for item in range(eligible.shape[1]):
@@ -123,5 +123,5 @@ def test_a_plan_whose_comparisons_leave_agents_unlinked_has_a_note(monkeypatch: 
     note = "no comparison links 2 agents, such as 'a2', with the others, so their abilities are not comparable"
     pool = make_pool(4, 8)
     assert note not in make_plan(pool, design="third-party-rows").notes
-    monkeypatch.setattr(f"{__name__}.Neighbours", TwoPairs)
+    monkeypatch.setattr(f"{__name__}.Neighbors", TwoPairs)
     assert note in make_plan(pool, design="third-party-rows").notes

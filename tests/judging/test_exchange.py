@@ -290,7 +290,7 @@ def test_failures_are_stored_like_those_of_calls_and_resent_if_transient(youden:
     assert re.search(r"2 failures, such as: HTTP [45]00: ", short.err)
     assert "1 row skipped: the engine could not send the request; the first: HTTP 404" in short.err
     repeated = youden("judge", "c.yaml", "--import", str(answers), "--max-missing", "0.1")
-    assert "110 rows read: 0 answers added, 108 stored already, 1 failures" in repeated.err
+    assert "110 rows read: 0 answers added, 108 stored already, 1 failure" in repeated.err
     assert json.loads(exported(youden, "rest").out)["export"]["requests"] == 2
     complete = youden(
         "judge", "c.yaml", "--import", *map(str, answer(exported_folder / "rest")), "--max-missing", "0.1", "--json"

@@ -315,7 +315,7 @@ def test_stores_are_copied_and_merged_and_a_rerun_sends_no_request(
     url = postgres.new()
     assert youden("judge", "r.yaml", "--store", "one.db").code == 0
     ended = youden("store", "copy", "one.db", url)
-    assert (ended.code, "110 of 110 answers are new" in ended.err) == (0, True), ended.err
+    assert (ended.code, "new answers: 110 of 110" in ended.err) == (0, True), ended.err
     assert "0 of 110" in youden("store", "copy", "one.db", url).err
     merged = youden("store", "copy", url, "one.db", "all.db", "--json")
     assert json.loads(merged.out) == {"store": "all.db", "n_answers": 220, "n_new": 110}

@@ -267,7 +267,7 @@ def test_chinese_responses_are_distinguished() -> None:
 def test_the_permanent_warning_states_what_the_judge_cannot_detect() -> None:
     pool = pool_of(small_texts(0))
     warning, unchecked = Lexical().answer_many(plan_of(pool, all_trials(3, 10))).warnings
-    for phrase in ("similarity baseline", "contradiction", "paraphrase", "favours long texts"):
+    for phrase in ("similarity baseline", "contradiction", "paraphrase", "favors long texts"):
         assert phrase in warning.message
     assert "no prompts" in unchecked.message
 

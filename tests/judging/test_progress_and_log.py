@@ -101,7 +101,7 @@ def test_on_a_terminal_a_one_line_bar_is_shown_and_its_last_line_remains(
     assert last == "judging: 1,000 of 1,000, 17/s, 990 answered, 10 failed (10 refused), $1.0000, in 1:00\n"
     assert max(map(len, re.split(r"[\r\n]", drawn))) <= width
     assert width == 30 or "$" in drawn
-    assert "\x1b[3" not in out.getvalue(), "no colour"
+    assert "\x1b[3" not in out.getvalue(), "no color"
 
 
 def test_the_log_has_one_object_per_line_and_is_appended_to(tmp_path: Path) -> None:

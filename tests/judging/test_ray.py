@@ -236,7 +236,7 @@ def test_local_ray_workers_share_a_file_and_write_the_tables_of_one_process(
     )
     assert ended.returncode == 0, ended.stderr
     assert json.loads(ended.stdout)["judge"] == "m"
-    assert "2 workers on a Ray cluster of 1 nodes (num_cpus 0.5 each)" in ended.stderr
+    assert "2 workers on a Ray cluster of 1 node (num_cpus 0.5 each)" in ended.stderr
     n_asked = server.n_requests
     assert same_tables(youden, tmp_path)
     assert server.n_requests == 2 * n_asked

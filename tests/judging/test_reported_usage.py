@@ -47,11 +47,15 @@ async def judged(script: Callable[[int, str, Body], Sent], path: Path, **changes
         return await asked_at(server, path, **changes)
 
 
-@pytest.mark.parametrize("tokens", [-100_000, 0, 10**15])
-async def test_an_impossible_usage_is_booked_at_its_maximum_cost_and_reported(tokens: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("tokens", "n_lies", "count"), [(-100_000, 5, "5 answers"), (0, 1, "1 answer"), (10**15, 5, "5 answers")]
+)
+async def test_an_impossible_usage_is_booked_at_its_maximum_cost_and_reported(
+    tokens: int, n_lies: int, count: str, tmp_path: Path
+) -> None:
     def lies(n: int, _key: str, body: Body) -> Sent:
         reply = reply_to(body)
-        return sent({**reply, "usage": {"prompt_tokens": tokens, "completion_tokens": tokens}} if n < 5 else reply)
+        return sent({**reply, "usage": {"prompt_tokens": tokens, "completion_tokens": tokens}} if n < n_lies else reply)
 
     result = await judged(lies, tmp_path / "v.db")
     assert result.answered.all()
@@ -60,7 +64,7 @@ async def test_an_impossible_usage_is_booked_at_its_maximum_cost_and_reported(to
     assert [
         warning
         for warning in result.warnings
-        if warning.message.startswith("5 answers of 'm' reported no credible token usage")
+        if warning.message.startswith(f"{count} of 'm' reported no credible token usage")
     ]
     honest = await judged(lambda _n, _key, body: sent(reply_to(body)), tmp_path / "w.db")
     assert not [warning for warning in honest.warnings if warning.slug == "bill"]

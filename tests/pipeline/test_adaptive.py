@@ -22,7 +22,7 @@ from youden.data.pools.pool_reader import write_pool
 from youden.errors import PlanError
 from youden.pipeline.abilities import SearchState
 from youden.pipeline.fitted_run import fit_run
-from youden.pipeline.interim_analyses import analyse_extended_run
+from youden.pipeline.interim_analyses import analyze_extended_run
 from youden.pipeline.judged_run import judge_run, plan_run
 from youden.pipeline.ranking import estimate_abilities, rank
 from youden.pipeline.rounds import run_rounds
@@ -169,7 +169,7 @@ def test_each_pair_is_planned_in_one_order_if_configured(recorded_8_by_40: Recor
 
 @pytest.mark.slow
 def test_mutually_preferred_agents_are_not_biased_by_few_trials() -> None:
-    """Agents 0 and 1 favour each other; frequent trials of this pair would bias their abilities upwards."""
+    """Agents 0 and 1 favor each other; frequent trials of this pair would bias their abilities upwards."""
     world = dense_world(8, 120)
     biased = world.paired.copy()
     biased[:, [0, 1], [1, 0]] = 1.0
@@ -348,5 +348,5 @@ def test_a_maximum_regret_of_zero_leaves_alpha_for_later_analyses() -> None:
     plan = make_plan(make_pool(5, 12), calls=300)
     answer = (np.random.default_rng(0).random(len(plan)) < 0.5).astype(float)
     abilities = estimate_abilities(answer_with(plan, answer))
-    spent = [analyse_extended_run(abilities, top=1, max_regret=x).alpha_spent for x in (0.0, 1e-9, None)]
+    spent = [analyze_extended_run(abilities, top=1, max_regret=x).alpha_spent for x in (0.0, 1e-9, None)]
     assert spent[0] == spent[1] < spent[2] == 1

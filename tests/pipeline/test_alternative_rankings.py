@@ -8,15 +8,17 @@ import re
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import youden
 from commands import Youden, write_config, write_pool_table
 from narrowing import not_none
 from small_pools import answer_with, starts_with
-from worlds import analysed, write_answers
+from worlds import analyzed, write_answers
 from youden.data.folder.run_folder import RunFolder
 from youden.data.folder.table_columns import ranking_columns
+from youden.data.label_tables import read_families
 from youden.engines.trial_blocks import select_paired_answers
 from youden.errors import StatisticsError
 from youden.pipeline.alternative_rankings import check_partner_rules
@@ -56,7 +58,7 @@ def judged(design: str = "cyclic", *, together: tuple[int, ...] = RING, calls: s
 
 @pytest.mark.parametrize("design", ["cyclic", "dense", "nlogn"])
 def test_a_ring_falls_in_the_robust_ranking_of_any_design(design: str) -> None:
-    result = analysed(judged(design, calls="40%" if design == "cyclic" else None))
+    result = analyzed(judged(design, calls="40%" if design == "cyclic" else None))
     assert result.facts.alternative_rankings["robust"].groups == (("a0", "a1", "a2", "a3"),)
     order = result.ranking.sort_values("robust_ability", ascending=False)["agent"].tolist()
     assert set(order[-4:]) == {"a0", "a1", "a2", "a3"}
@@ -75,20 +77,20 @@ def test_pairs_whose_independent_trials_are_unanswered_are_left_out() -> None:
 
 
 def test_without_flagged_pairs_the_robust_ranking_equals_the_plain_one() -> None:
-    table = analysed(judged(together=())).ranking
+    table = analyzed(judged(together=())).ranking
     for column in ("ability", "low", "high", "std_error", "rank_low", "rank_high"):
         assert (table[column] == table[f"robust_{column}"]).all(), column
 
 
 def test_the_robust_ranking_is_the_main_one_if_configured() -> None:
-    result = analysed(judged("dense"), PartnerRules("robust"))
+    result = analyzed(judged("dense"), PartnerRules("robust"))
     assert result.ranking["robust_ability"].is_monotonic_decreasing
     assert result.facts.ranked_by == "robust"
 
 
 def test_a_family_that_agrees_loses_its_lead_with_a_warning() -> None:
     families = {f"a{i}": "big" if i in BIG else f"f{i % 3}" for i in range(K)}
-    result = analysed(judged("dense", together=BIG), PartnerRules(families=families))
+    result = analyzed(judged("dense", together=BIG), PartnerRules(families=families))
     assert int(result.ranking["agent"][0][1:]) in BIG
     facts = result.facts.alternative_rankings["family"]
     assert "falls to rank" in facts.leader_change
@@ -100,19 +102,19 @@ def test_a_family_that_agrees_loses_its_lead_with_a_warning() -> None:
 
 
 def test_a_panel_scores_every_agent_with_wider_intervals() -> None:
-    result = analysed(judged("dense"), PartnerRules("trusted", ("a9", "a10", "a11")))
+    result = analyzed(judged("dense"), PartnerRules("trusted", ("a9", "a10", "a11")))
     assert {"a0", "a1", "a2", "a3"} < set(result.ranking["agent"][-5:])
     assert result.ranking["trusted_std_error"].mean() > result.ranking["std_error"].mean()
 
 
 def test_an_impossible_alternative_ranking_states_the_reason_or_is_refused() -> None:
     all_agents = (tuple(f"a{i}" for i in range(K)),)
-    result = analysed(judged(), PartnerRules(clones=all_agents))
+    result = analyzed(judged(), PartnerRules(clones=all_agents))
     assert "[all-agents-flagged]" in result.facts.alternative_rankings["robust"].message
     assert result.ranking["robust_ability"].isna().all()
     assert result.ranking["ability"].notna().all()
     with pytest.raises(StatisticsError, match=r"\[all-agents-flagged\]"):
-        analysed(judged(), PartnerRules("robust", clones=all_agents))
+        analyzed(judged(), PartnerRules("robust", clones=all_agents))
 
 
 @pytest.mark.slow
@@ -136,6 +138,12 @@ def test_options_for_families_and_panel_are_saved_with_the_run(youden: Youden, t
     assert again["ranking"] == output["ranking"]
     assert json.loads(youden("fit", "runs/mine", "--no-robust", "--json").out)["fit"]["ranked_by"] == "plain"
     assert youden("report", "runs/mine").code == 0
+
+
+def test_families_are_read_from_excel_files(tmp_path: Path) -> None:
+    families = {"a0": "f", "a1": "g"}
+    pd.DataFrame(families.items(), columns=["agent", "family"]).to_excel(tmp_path / "f.xlsx", index=False)
+    assert read_families(tmp_path / "f.xlsx") == families
 
 
 @pytest.mark.parametrize(
@@ -178,7 +186,7 @@ class TestUndecidedGroups:
         assert starts_with(result.plan.trials, plan.trials)
         assert judge_follow_ups(result, self.judge_counted, share=0.5).plan.digest == result.plan.digest
         assert result.rates().digest == first.rates().digest
-        before, after = analysed(first), analysed(result)
+        before, after = analyzed(first), analyzed(result)
         assert before.facts.alternative_rankings["robust"].groups == ()
         assert after.facts.alternative_rankings["robust"].groups == (("a0", "a1", "a2"),)
         for column in [column.name for column in ranking_columns(())][2:]:

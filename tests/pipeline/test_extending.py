@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from narrowing import not_none
 from plan_options import SeededPlanOptions
 from small_pools import answer_with, make_pool, part_of, starts_with
-from worlds import analysed
+from worlds import analyzed
 from youden import make_plan, rank
 from youden.engines.trial_blocks import TrialsByItem
 from youden.errors import PlanError
@@ -117,8 +117,8 @@ def ranked(result: Verdicts) -> Abilities:
 def test_abilities_and_intervals_of_the_first_agents_are_unchanged_if_others_join(design: str) -> None:
     plan = make_plan(OLD, design=design, seed=1, calls=260 if design == "cyclic" else None)
     later = add_agents(plan, MORE_AGENTS)
-    before = analysed(answers(plan)).ranking.set_index("agent")
-    after = analysed(answers(later)).ranking.set_index("agent")
+    before = analyzed(answers(plan)).ranking.set_index("agent")
+    after = analyzed(answers(later)).ranking.set_index("agent")
     for column in ("ability", "low", "high"):
         assert after.loc[before.index, column].tolist() == pytest.approx(before[column].tolist(), abs=1e-12), column
     joined = after.loc[["a8", "a9", "a10"]]
@@ -148,10 +148,10 @@ def test_the_linked_mean_equals_a_naive_mean_residual() -> None:
     ]
     partner = [int(plan.second[t] if plan.first[t] == K else plan.first[t]) for t in rows]
     residual = [
-        result.answer[t] - scale.centre - scale.effect[k] - scale.item_effect[plan.item[t]]
+        result.answer[t] - scale.center - scale.effect[k] - scale.item_effect[plan.item[t]]
         for t, k in zip(rows, partner, strict=True)
     ]
-    assert actual.mean_answer[K] == pytest.approx(scale.centre + effect_scale(K) * np.mean(residual), abs=1e-12)
+    assert actual.mean_answer[K] == pytest.approx(scale.center + effect_scale(K) * np.mean(residual), abs=1e-12)
     assert actual.n_trials[K] == len(rows)
 
 

@@ -16,7 +16,7 @@ import youden
 from narrowing import not_none, untyped
 from plan_options import PlanOptions
 from small_pools import answer_with, make_pool
-from worlds import analysed, verdicts
+from worlds import analyzed, verdicts
 from youden import make_plan
 from youden.errors import StatisticsError
 from youden.pipeline import abilities
@@ -143,7 +143,7 @@ def test_a_value_of_the_texts_is_a_column_of_rank_and_of_a_fit(monkeypatch: pyte
     texts = pool.texts.copy()
     texts[0] = [f"only {n}" for n in range(pool.n_items)]
     result = verdicts(replace(pool, texts=texts), design="cyclic", calls="20%")
-    for table in (youden.rank(result), analysed(result).ranking):
+    for table in (youden.rank(result), analyzed(result).ranking):
         assert table.set_index("agent")["mean_words"].to_dict() == {"a0": 2.0} | dict.fromkeys(
             result.plan.agent_ids[1:], 7.0
         )
@@ -239,7 +239,7 @@ def test_the_mean_score_of_an_unlinked_component_is_that_of_its_own_answers() ->
 @pytest.mark.parametrize("name", ["matched", "missing", "gaps", "holdout", "dense", "cells", "apart"])
 def test_rank_agrees_with_the_complete_analysis(name: str) -> None:
     result = RESULTS[name]()
-    complete = analysed(result)
+    complete = analyzed(result)
     table = youden.rank(result)
     assert table.attrs["warnings"] == list(complete.facts.warnings)
     pd.testing.assert_frame_equal(table, complete.ranking, rtol=0, atol=1e-12)

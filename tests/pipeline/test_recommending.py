@@ -157,7 +157,7 @@ def test_two_good_agents_of_three_are_not_flagged_as_copies_nor_ranked_below_the
         fit_run(folder, rules=PartnerRules("robust"))
 
 
-def labelled(*agents: tuple[str, float | None, float], n_labels: int = 30) -> QualityFacts:
+def labeled(*agents: tuple[str, float | None, float], n_labels: int = 30) -> QualityFacts:
     """Return qualities and probabilities of being best as estimated from labels."""
     rows = tuple(
         QualityRow(
@@ -170,17 +170,17 @@ def labelled(*agents: tuple[str, float | None, float], n_labels: int = 30) -> Qu
 
 def test_labels_that_rule_out_the_selected_agents_decide() -> None:
     by_agreement = recommend(ALONE, SIGNAL)
-    result = recommend_by_labels(by_agreement, labelled(("b", 0.8, 0.97), ("a", 0.5, 0.03)))
+    result = recommend_by_labels(by_agreement, labeled(("b", 0.8, 0.97), ("a", 0.5, 0.03)))
     assert (result.form, result.agents, result.decided_by) == ("recommended", ("b",), "labels")
     assert result.text == (
         "Recommended: b, by labels: b has the highest quality, 0.80 [0.70, 0.90], estimated from 30 labels. Labels decide, "
         f"because they measure quality, which agreement only predicts. By agreement: {by_agreement.text}"
     )
     open_labels = recommend_by_labels(
-        recommend(OPEN, SIGNAL), labelled(("b", 0.8, 0.6), ("g", 0.7, 0.38), ("a", 0.1, 0.02))
+        recommend(OPEN, SIGNAL), labeled(("b", 0.8, 0.6), ("g", 0.7, 0.38), ("a", 0.1, 0.02))
     )
     assert (open_labels.form, open_labels.agents) == ("candidates", ("b", "g"))
-    none = recommend_by_labels(recommend(ALONE, NO_SIGNAL), labelled(("b", 0.8, 0.97), ("a", 0.5, 0.03)))
+    none = recommend_by_labels(recommend(ALONE, NO_SIGNAL), labeled(("b", 0.8, 0.97), ("a", 0.5, 0.03)))
     assert (none.form, none.decided_by) == ("recommended", "labels")
     assert "By agreement: No recommendation: this judge does not separate" in none.text
 
@@ -188,15 +188,15 @@ def test_labels_that_rule_out_the_selected_agents_decide() -> None:
 def test_limited_agreement_does_not_overrule_labels() -> None:
     limited = recommend(ALONE, SIGNAL, warnings=(Finding("lexical", "", severity="warning"),))
     assert limited.caution
-    result = recommend_by_labels(limited, labelled(("b", 0.8, 0.6), ("a", 0.7, 0.4)))
+    result = recommend_by_labels(limited, labeled(("b", 0.8, 0.6), ("a", 0.7, 0.4)))
     assert (result.form, result.agents, result.decided_by) == ("candidates", ("b", "a"), "labels")
 
 
 @pytest.mark.parametrize(
     ("quality", "reason"),
     [
-        (labelled(("b", 0.8, 0.6), ("a", 0.7, 0.4)), "the labels do not rule out a as the best"),
-        (labelled(("b", 0.8, 1.0), ("a", None, 0.0)), "the quality of 1 agent is unknown"),
+        (labeled(("b", 0.8, 0.6), ("a", 0.7, 0.4)), "the labels do not rule out a as the best"),
+        (labeled(("b", 0.8, 1.0), ("a", None, 0.0)), "the quality of 1 agent is unknown"),
     ],
 )
 def test_agreement_decides_if_labels_cannot(quality: QualityFacts, reason: str) -> None:

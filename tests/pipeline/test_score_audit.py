@@ -57,7 +57,7 @@ def is_significant(a: list[float], b: list[float]) -> bool:
 
 
 def count_removed_until_behind(first: list[float], other: list[float]) -> int | None:
-    """Remove the item that favours `first` most, until `other` has the higher mean."""
+    """Remove the item that favors `first` most, until `other` has the higher mean."""
     differences = sorted((x - y for x, y in zip(first, other, strict=True)), reverse=True)
     for n in range(1, len(differences)):
         if sum(differences[n:]) < 0:
@@ -75,10 +75,10 @@ def test_alpaca_eval_is_audited_as_by_a_naive_second_implementation(alpaca_prefe
     assert (row["rank_low"], row["rank_high"]) == (null_rank, null_rank) == (1, 1)
     assert row["ability"] == pytest.approx(sum(scores["NullModel"]) / 200)
 
-    neighbours = [
+    neighbors = [
         agent for agent in ranked if agent != "NullModel" and not is_significant(scores["NullModel"], scores[agent])
     ]
-    assert audit.details.ties["NullModel"] == tuple(neighbours) == ()
+    assert audit.details.ties["NullModel"] == tuple(neighbors) == ()
     n_ties = {agent: len(tied) for agent, tied in audit.details.ties.items()}
     naive = {a: sum(not is_significant(scores[a], scores[b]) for b in ranked if b != a) for a in ranked}
     assert n_ties == naive

@@ -71,7 +71,7 @@ agents:
     }
 
 
-def test_a_cell_does_not_depend_on_neighbouring_cells(tmp_path: Path) -> None:
+def test_a_cell_does_not_depend_on_neighboring_cells(tmp_path: Path) -> None:
     first = write(tmp_path / "one.yaml", "agents: [{id: x, steps: [reorder]}]")
     second = write(tmp_path / "two.yaml", "agents: [{id: w, steps: [random]}, {id: x, steps: [reorder]}]")
     assert offline(first, ITEMS[1:])["x"] == offline(second, ITEMS)["x"][1:]
@@ -91,6 +91,9 @@ def test_a_cell_does_not_depend_on_neighbouring_cells(tmp_path: Path) -> None:
         ("agents: [{id: a, based_on: b, steps: [clone]}]", "not an agent of this file"),
         ("agents: [{id: a, based_on: b, steps: [clone]}, {id: b, based_on: a, steps: [clone]}]", "circle"),
         ("agents: [{id: a, steps: [clone]}, {id: a, steps: [clone]}]", "is not available"),
+        ("agents: [{id: +cot, steps: [clone]}]", "the id '+cot' of an agent begins with '+'"),
+        ("agents: [{id: a, group: =b, steps: [clone]}]", "the group '=b' of an agent begins with '='"),
+        ('agents: [{id: " ", steps: [clone]}]', "the id ' ' is not available"),
         ("agents: [{id: a, step: [clone]}]", "agent 'a'"),
         ("agents: [{id: a, model: nobody, instruction: faithful}]", "--model-map nobody=JUDGE"),
         ("agents: {", "it is not YAML"),
@@ -109,6 +112,15 @@ def test_the_seed_of_an_agent_is_refused_if_the_provider_of_its_model_rejects_se
         ConfigError, match=r"'temperature-0.3' sets `seed: 3`, which Anthropic rejects.*\[agents-file\]"
     ):
         plan_generation(load_agents(PAPER, model_map={"gpt-4": "claude-haiku-4.5"}), ITEMS)
+
+
+def test_an_invalid_option_of_a_transform_is_refused_before_the_requests_of_models(tmp_path: Path) -> None:
+    text = """
+models: {m: {backend: openai, model: m, price: 1}}
+agents: [{id: cut, model: m, instruction: faithful, steps: [{truncate: {words: 2.5}}]}]
+"""
+    with pytest.raises(ConfigError, match=r"agent 'cut': .*\[transform-option\]"):
+        plan_generation(load_agents(write(tmp_path / "a.yaml", text)), ITEMS)
 
 
 @pytest.mark.parametrize("target", ["lexical", "nobody", "jury"])
@@ -159,7 +171,8 @@ def test_items_are_read_from_lines_pools_and_sources_and_require_prompts(tmp_pat
     lines = write(tmp_path / "items.jsonl", '{"id": "a", "prompt": "Rivers rise."}\n')
     assert read_items(str(lines)) == (Item("a", "Rivers rise."),)
     assert len(read_items(str(field_notes))) == 32
-    for bad in ('{"id": "a", "prompt": ""}', '{"id": "a"}', '{"id": "a", "prompt": "x"}\n{"id": "a", "prompt": "y"}'):
+    duplicates = '{"id": "a", "prompt": "x"}\n{"id": "a", "prompt": "y"}'
+    for bad in ('{"id": "a", "prompt": ""}', '{"id": "a"}', '{"id": "@a", "prompt": "x"}', duplicates):
         with pytest.raises(ConfigError) as caught:
             read_items(str(write(tmp_path / "bad.jsonl", bad)))
         assert caught.value.slug == "items-invalid"

@@ -7,7 +7,7 @@ import pytest
 
 from narrowing import not_none
 from small_pools import answer_with, make_pool
-from worlds import analysed
+from worlds import analyzed
 from youden import make_plan
 from youden.pipeline.abilities import estimate_mean_abilities
 from youden.protocol.scores import pooled_fpr
@@ -61,7 +61,7 @@ def test_the_pooled_rate_is_unbiased_and_the_alarm_is_raised() -> None:
         rates.append(not_none(pooled_fpr(result.rates())))
     truth = 2 / 90
     assert np.mean(rates) == pytest.approx(truth, abs=4 * np.std(rates) / np.sqrt(40))
-    facts = analysed(result).facts
+    facts = analyzed(result).facts
     assert facts.fpr == rates[-1]
     assert "alarm" in {warning.slug for warning in facts.warnings}
 

@@ -275,7 +275,7 @@ def test_a_run_is_followed_to_its_end_and_then_shows_its_report(tmp_path: Path) 
         assert complaints(browser) == []
 
 
-# Every width, for boxes, and both themes, for colours, the narrowest page in both: there tables turn into cards.
+# Every width, for boxes, and both themes, for colors, the narrowest page in both: there tables turn into cards.
 SIZES = pytest.mark.parametrize(("width", "dark"), [(1400, False), (800, True), (390, False), (390, True)])
 
 

@@ -35,7 +35,7 @@ KNOWN = [Agent(name) for name in AGENTS]
 
 
 @pytest.fixture(scope="module")
-def labelled_run_once(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+def labeled_run_once(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     """Create a fitted run of eight agents, a0 best and a7 last."""
     folder = judged(tmp_path_factory.mktemp("labels") / "run", pool=make_pool(8, 10), holdout=0)
     assert [row.agent for row in folder.read_ranking()] == AGENTS
@@ -43,8 +43,8 @@ def labelled_run_once(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
 
 
 @pytest.fixture
-def labelled_run(labelled_run_once: RunFolder, tmp_path: Path) -> RunFolder:
-    return RunFolder(shutil.copytree(labelled_run_once.path, tmp_path / "run"))
+def labeled_run(labeled_run_once: RunFolder, tmp_path: Path) -> RunFolder:
+    return RunFolder(shutil.copytree(labeled_run_once.path, tmp_path / "run"))
 
 
 def write(path: Path, rows: Sequence[Mapping[str, object]]) -> Path:
@@ -139,23 +139,23 @@ def test_an_unreadable_file_is_refused_with_its_line(tmp_path: Path, text: str, 
     assert says in caught.value.message
 
 
-def test_statistics_use_only_agents_with_ability_and_label(labelled_run: RunFolder, tmp_path: Path) -> None:
+def test_statistics_use_only_agents_with_ability_and_label(labeled_run: RunFolder, tmp_path: Path) -> None:
     values = [0.9, 0.7, 0.8, 0.5, 0.6, 0.2, 0.2]
-    result = held_against(labelled_run, write(tmp_path / "l.csv", of_agents(values)))
-    label, ability = only(result), abilities(labelled_run)[:7]
+    result = held_against(labeled_run, write(tmp_path / "l.csv", of_agents(values)))
+    label, ability = only(result), abilities(labeled_run)[:7]
     assert label.n_agents == 7
     assert label.spearman.value == pytest.approx(spearmanr(ability, values).statistic)
     assert label.kendall.value == pytest.approx(kendalltau(ability, values).statistic)
     assert not_none(label.spearman.low) < not_none(label.spearman.value)
     assert label.auc is None
-    assert result.notes == ("1 of 8 agents have no label: a7.",)
-    assert labelled_run.read_labels() == result
+    assert result.notes == ("No label for 1 of 8 agents: a7.",)
+    assert labeled_run.read_labels() == result
 
 
-def test_labels_of_0_and_1_have_an_auc(labelled_run: RunFolder, tmp_path: Path) -> None:
+def test_labels_of_0_and_1_have_an_auc(labeled_run: RunFolder, tmp_path: Path) -> None:
     good = [True, True, False, True, False, False, False, True]
-    label = only(held_against(labelled_run, write(tmp_path / "l.jsonl", of_agents(good, name="good"))))
-    wanted = auc_sampling_interval(abilities(labelled_run), np.array(good))
+    label = only(held_against(labeled_run, write(tmp_path / "l.jsonl", of_agents(good, name="good"))))
+    wanted = auc_sampling_interval(abilities(labeled_run), np.array(good))
     auc = not_none(label.auc)
     assert (auc.value, auc.low, auc.high) == (
         wanted.value,
@@ -179,14 +179,14 @@ def test_agents_with_different_ranks_are_named_and_intervals_checked(tmp_path: P
     assert "the label is wrong" in label.summary[-1]
 
 
-def test_labels_of_cells_are_averaged_and_compared_with_scores(labelled_run: RunFolder, tmp_path: Path) -> None:
-    scores = labelled_run.read_scores("symmetric")
+def test_labels_of_cells_are_averaged_and_compared_with_scores(labeled_run: RunFolder, tmp_path: Path) -> None:
+    scores = labeled_run.read_scores("symmetric")
     rows = [
         {"agent": agent, "item": item, "score": scores.value[i, j]}
         for i, agent in enumerate(scores.agent_ids)
         for j, item in enumerate(scores.item_ids)
     ]
-    result = held_against(labelled_run, write(tmp_path / "l.parquet", rows))
+    result = held_against(labeled_run, write(tmp_path / "l.parquet", rows))
     label = only(result)
     cells = not_none(label.cells)
     assert (cells.n_cells, cells.n_items) == (80, 10)
@@ -194,27 +194,27 @@ def test_labels_of_cells_are_averaged_and_compared_with_scores(labelled_run: Run
     assert cells.within_item.value == pytest.approx(1)
     assert result.notes == ()
     elsewhere = [row | {"item": f"other {row['item']}"} for row in rows]
-    label = only(result := held_against(labelled_run, write(tmp_path / "l.csv", [*rows[:40], *elsewhere])))
+    label = only(result := held_against(labeled_run, write(tmp_path / "l.csv", [*rows[:40], *elsewhere])))
     assert label.n_agents == 8
     assert any(
-        "10 labelled items are not in this run; the labels count only in the mean" in note for note in result.notes
+        "10 labeled items are not in this run; the labels count only in the mean" in note for note in result.notes
     )
     assert any("different items" in note for note in result.notes)
 
 
-def test_means_of_cells_that_differ_only_by_rounding_are_ties(labelled_run: RunFolder, tmp_path: Path) -> None:
+def test_means_of_cells_that_differ_only_by_rounding_are_ties(labeled_run: RunFolder, tmp_path: Path) -> None:
     values = [[0.1, 0.1, 0.1], [0.1, 0.2, 0.0], [0.3, 0.0, 0.0], [0.2, 0.0, 0.1]]
     rows = [{"agent": AGENTS[i], "item": f"i{j}", "x": x} for i, row in enumerate(values) for j, x in enumerate(row)]
-    label = only(held_against(labelled_run, write(tmp_path / "l.csv", rows)))
+    label = only(held_against(labeled_run, write(tmp_path / "l.csv", rows)))
     assert label.spearman.method == "none: all agents have the same label"
 
 
 def test_the_mean_of_a_few_cells_has_an_interval_that_may_explain_a_difference(
-    labelled_run: RunFolder, tmp_path: Path
+    labeled_run: RunFolder, tmp_path: Path
 ) -> None:
     rng = np.random.default_rng(0)
     rows = [{"agent": agent, "item": f"i{j}", "correct": int(rng.random() < 0.5)} for agent in AGENTS for j in range(6)]
-    label = only(held_against(labelled_run, write(tmp_path / "l.csv", rows)))
+    label = only(held_against(labeled_run, write(tmp_path / "l.csv", rows)))
     assert all(disagreement.label_low < disagreement.label_high for disagreement in label.disagreements)
     assert label.n_unexplained == 0
 
@@ -228,49 +228,49 @@ def test_the_mean_of_a_few_cells_has_an_interval_that_may_explain_a_difference(
     ],
 )
 def test_an_unavailable_statistic_is_a_dash_with_its_reason(
-    labelled_run: RunFolder, tmp_path: Path, values: list[float], why: str
+    labeled_run: RunFolder, tmp_path: Path, values: list[float], why: str
 ) -> None:
-    label = only(held_against(labelled_run, write(tmp_path / "l.parquet", of_agents(values))))
+    label = only(held_against(labeled_run, write(tmp_path / "l.parquet", of_agents(values))))
     assert (label.spearman.value, label.kendall.value, label.auc) == (None, None, None)
     assert label.spearman.method == f"none: {why}"
     assert why in label.summary[0]
 
 
 def test_perfect_agreement_has_no_interval_and_labels_of_wrong_sign_are_reported(
-    labelled_run: RunFolder, tmp_path: Path
+    labeled_run: RunFolder, tmp_path: Path
 ) -> None:
-    perfect = only(held_against(labelled_run, write(tmp_path / "l.csv", of_agents(range(8, 0, -1)))))
+    perfect = only(held_against(labeled_run, write(tmp_path / "l.csv", of_agents(range(8, 0, -1)))))
     assert perfect.spearman.value == pytest.approx(1)
     assert perfect.spearman.low is None
     assert "no confidence interval" in perfect.summary[1]
     assert perfect.disagreements == ()
-    errors = only(held_against(labelled_run, write(tmp_path / "l.csv", of_agents([1, 2, 3, 4, 5, 6, 8, 7]))))
+    errors = only(held_against(labeled_run, write(tmp_path / "l.csv", of_agents([1, 2, 3, 4, 5, 6, 8, 7]))))
     assert any("change their sign" in sentence for sentence in errors.summary)
 
 
-def test_labels_of_unknown_agents_are_refused_with_the_nearest_ids(labelled_run: RunFolder, tmp_path: Path) -> None:
+def test_labels_of_unknown_agents_are_refused_with_the_nearest_ids(labeled_run: RunFolder, tmp_path: Path) -> None:
     file = write(tmp_path / "l.csv", [{"agent": "A0 ", "acc": 1}, {"agent": "zebra", "acc": 2}])
     with pytest.raises(ConfigError, match=r"'A0 ' .did you mean 'a0'.*'zebra'\. The run has a0, .*3 more") as caught:
         open_labels(file, KNOWN)
     assert caught.value.slug == "labels-unknown"
 
 
-def test_some_labels_of_unknown_agents_are_counted_and_omitted(labelled_run: RunFolder, tmp_path: Path) -> None:
+def test_some_labels_of_unknown_agents_are_counted_and_omitted(labeled_run: RunFolder, tmp_path: Path) -> None:
     rows = [*of_agents([8, 7, 6, 5, 4, 3, 2, 1]), {"agent": "a-0", "accuracy": 9}]
-    result = held_against(labelled_run, write(tmp_path / "l.csv", rows))
+    result = held_against(labeled_run, write(tmp_path / "l.csv", rows))
     assert only(result).n_agents == 8
-    assert result.notes == ("1 of 9 labelled agents are not in this run and are left out: 'a-0' (did you mean 'a0'?).",)
+    assert result.notes == ("1 of 9 labeled agents are not in this run and are left out: 'a-0' (did you mean 'a0'?).",)
 
 
-def test_an_alias_from_labels_or_pool_finds_the_agent_and_is_stated(labelled_run: RunFolder, tmp_path: Path) -> None:
+def test_an_alias_from_labels_or_pool_finds_the_agent_and_is_stated(labeled_run: RunFolder, tmp_path: Path) -> None:
     rows = of_agents([8, 7, 6, 5, 4, 3, 2, 1])
     rows[0] |= {"agent": "Model Zero", "alias": "a0"}
     rows[1] |= {"agent": "example"}
     aliased = [replace(agent, meta={"alias": "example"}) if agent.id == "a1" else agent for agent in KNOWN]
     table = open_labels(write(tmp_path / "l.csv", rows), aliased)
-    result = validate(labelled_run, table)
+    result = validate(labeled_run, table)
     assert only(result).n_agents == 8
-    assert result.notes == ("Labelled under another name: 'Model Zero' is 'a0', 'example' is 'a1'.",)
+    assert result.notes == ("Labeled under another name: 'Model Zero' is 'a0', 'example' is 'a1'.",)
     with pytest.raises(
         ConfigError, match="two names for the agent 'a0': got 'a0' and, by an alias, 'Model Zero'"
     ) as caught:
@@ -283,51 +283,51 @@ def test_an_alias_that_two_agents_share_finds_no_agent() -> None:
     assert get_unique_aliases(agents) == {"y": "c"}
 
 
-def test_unknown_names_similar_to_an_unlabelled_agent_are_listed_first(labelled_run: RunFolder, tmp_path: Path) -> None:
+def test_unknown_names_similar_to_an_unlabeled_agent_are_listed_first(labeled_run: RunFolder, tmp_path: Path) -> None:
     rows = [{"agent": f"other {n}", "accuracy": n} for n in range(6)]
     rows += [*of_agents([8, 7, 6, 5, 4, 3, 2]), {"agent": "A-7", "accuracy": 1}]
-    result = held_against(labelled_run, write(tmp_path / "l.csv", rows))
+    result = held_against(labeled_run, write(tmp_path / "l.csv", rows))
     assert (
-        "7 of 14 labelled agents are not in this run and are left out: 'A-7' (did you mean 'a7'?), 'other 0', "
+        "7 of 14 labeled agents are not in this run and are left out: 'A-7' (did you mean 'a7'?), 'other 0', "
         in result.notes[0]
     )
-    assert result.notes[1] == "1 of 8 agents have no label: a7."
+    assert result.notes[1] == "No label for 1 of 8 agents: a7."
 
 
-def test_rows_whose_labels_are_empty_do_not_count_as_labels(labelled_run: RunFolder, tmp_path: Path) -> None:
+def test_rows_whose_labels_are_empty_do_not_count_as_labels(labeled_run: RunFolder, tmp_path: Path) -> None:
     rows = [f"a{k},i{j},{'' if k == 7 or (k, j) == (0, 0) else (k + j) % 2}\n" for k in range(8) for j in range(4)]
     (tmp_path / "l.csv").write_text("agent,item,label\n" + "".join(rows), encoding="utf-8")
-    assert held_against(labelled_run, tmp_path / "l.csv").notes == (
-        "1 of 8 agents have no label: a7.",
-        "Agents are labelled on different items, so their mean labels also depend on how hard these items are.",
+    assert held_against(labeled_run, tmp_path / "l.csv").notes == (
+        "No label for 1 of 8 agents: a7.",
+        "Agents are labeled on different items, so their mean labels also depend on how hard these items are.",
     )
 
 
-def test_with_several_components_rank_intervals_are_open(labelled_run: RunFolder, tmp_path: Path) -> None:
-    labelled_run.write_facts(replace(labelled_run.read_facts(), n_components=2))
-    label = only(held_against(labelled_run, write(tmp_path / "l.csv", of_agents([1, 7, 6, 5, 4, 3, 2, 8]))))
+def test_with_several_components_rank_intervals_are_open(labeled_run: RunFolder, tmp_path: Path) -> None:
+    labeled_run.write_facts(replace(labeled_run.read_facts(), n_components=2))
+    label = only(held_against(labeled_run, write(tmp_path / "l.csv", of_agents([1, 7, 6, 5, 4, 3, 2, 8]))))
     assert all((disagreement.rank_low, disagreement.rank_high) == (1, 8) for disagreement in label.disagreements)
     assert label.n_unexplained == 0
 
 
-def test_labels_of_an_older_ranking_are_not_shown(labelled_run: RunFolder, tmp_path: Path) -> None:
-    held_against(labelled_run, write(tmp_path / "l.csv", of_agents(range(8))))
-    assert ReportData(labelled_run).summary.labels is not None
-    fit_run(labelled_run, target="these-items")
-    data = ReportData(labelled_run)
+def test_labels_of_an_older_ranking_are_not_shown(labeled_run: RunFolder, tmp_path: Path) -> None:
+    held_against(labeled_run, write(tmp_path / "l.csv", of_agents(range(8))))
+    assert ReportData(labeled_run).summary.labels is not None
+    fit_run(labeled_run, target="these-items")
+    data = ReportData(labeled_run)
     assert data.summary.labels is None
     assert any("refers to an earlier ranking" in advice.message for advice in data.advice)
     assert "Agreement with labels" not in render_page(data)
-    labelled_run.remove("labels.json")
-    assert not any("labels.json" in advice.message for advice in ReportData(labelled_run).advice)
+    labeled_run.remove("labels.json")
+    assert not any("labels.json" in advice.message for advice in ReportData(labeled_run).advice)
 
 
-def test_the_report_escapes_labels_and_their_names(labelled_run: RunFolder, tmp_path: Path) -> None:
+def test_the_report_escapes_labels_and_their_names(labeled_run: RunFolder, tmp_path: Path) -> None:
     hostile = "<img src=x onerror=alert(1)>|\x1b[31m"
     rows = [{"agent": agent, hostile: value} for agent, value in zip(AGENTS, (1, 0, 1, 0, 0, 0, 1, 1), strict=True)]
     file = write(tmp_path / "l.jsonl", [*rows, {"agent": hostile, hostile: 1}])
-    held_against(labelled_run, file)
-    data = ReportData(labelled_run)
+    held_against(labeled_run, file)
+    data = ReportData(labeled_run)
     page, summary = render_page(data), render_markdown(data)
     assert "Agreement with labels" in page
     assert "<img" not in page.split("<main")[1].split("<script")[0]
@@ -340,12 +340,12 @@ def test_the_report_escapes_labels_and_their_names(labelled_run: RunFolder, tmp_
 
 
 @pytest.fixture
-def labelled(mine: Path) -> None:
+def labeled(mine: Path) -> None:
     write(mine / "labels.csv", [{"agent": f"a{i}", "accuracy": x} for i, x in enumerate((0.1, 0.3, 0.2, 0.5, 0.4))])
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("labelled")
+@pytest.mark.usefixtures("labeled")
 def test_labels_do_not_change_the_fit(youden: Youden, tmp_path: Path) -> None:
     here = tmp_path / "runs" / "mine"
     before = contents(here)
@@ -362,7 +362,7 @@ def test_labels_do_not_change_the_fit(youden: Youden, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("labelled")
+@pytest.mark.usefixtures("labeled")
 def test_labels_are_shown_on_the_terminal_in_json_and_by_report(youden: Youden, tmp_path: Path) -> None:
     displayed = youden("fit", "runs/mine", "--labels", "labels.csv")
     assert "against labels.csv" in displayed.out

@@ -1,4 +1,4 @@
-"""Test reports of many agents, items or trials: labelled bins, folds and samples, and tables read in chunks."""
+"""Test reports of many agents, items or trials: labeled bins, folds and samples, and tables read in chunks."""
 
 from __future__ import annotations
 
@@ -246,7 +246,7 @@ def latency(source: TrialSource) -> Latency:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("small_parts")
-def test_seconds_and_hashes_belong_to_their_rows_and_a_sample_of_calls_is_labelled(
+def test_seconds_and_hashes_belong_to_their_rows_and_a_sample_of_calls_is_labeled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = run_of(tmp_path, "dense")

@@ -12,7 +12,7 @@ import pytest
 from narrowing import not_none
 from report_runs import Answers, by_ability, judged, with_values
 from small_pools import answer_with, make_pool, nothing_predicted, source_of
-from worlds import analysed
+from worlds import analyzed
 from youden import make_plan
 from youden.pipeline.text_length import length_correlation
 from youden.report.charts import vega
@@ -189,7 +189,7 @@ def test_compared_partners_are_those_of_compared_cells() -> None:
     plan = replace(
         plan_of((0, 0, 1, -1, 0), (0, 1, 0, -1, 0), (1, 0, 1, -1, 0), (1, 2, 0, -1, 0)), independent="pooled"
     )
-    result = analysed(answer_with(plan, np.ones(4))).pairs
+    result = analyzed(answer_with(plan, np.ones(4))).pairs
     assert result.partners_seen == pytest.approx((1 + 1 + 2 + 1 + 1) / 5 / 3)
 
 

@@ -131,7 +131,7 @@ def test_a_disconnected_graph_is_solved_and_its_components_named() -> None:
 
 
 def test_hard_graphs_are_solved_exactly() -> None:
-    """Each item is seen by three neighbouring agents: alternating minimization converges slowly on such a chain."""
+    """Each item is seen by three neighboring agents: alternating minimization converges slowly on such a chain."""
     first = np.arange(398)
     agent, item = (first[:, None] + np.arange(3)).ravel(), np.repeat(first, 3)
     rng = np.random.default_rng(4)

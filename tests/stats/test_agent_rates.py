@@ -56,7 +56,7 @@ def mean_rates(effect: Floats) -> Floats:
     return np.asarray(effect / 2 + (effect.sum() - effect) / (n - 1) / 2)
 
 
-def centred_half_width(rates: AgentRates) -> Floats:
+def centered_half_width(rates: AgentRates) -> Floats:
     """Return half-widths of intervals for the distances of rates from their mean, without any other error."""
     n = len(rates.rate)
     no_error = CentredCovariance(1e-12 * (np.eye(n) - 1 / n), np.full(n, 200.0))
@@ -72,7 +72,7 @@ def test_intervals_of_differences_of_rates_cover_at_any_number_of_trials(spread:
         effect = np.clip(0.04 + 2 * spread * rng.standard_normal(K), 0, 1)
         rates, truth = Answers(effect, n_passes, rng).rates(), mean_rates(effect)
         error = rates.rate - rates.rate.mean() - (truth - truth.mean())
-        covered.append(np.abs(error) <= centred_half_width(rates))
+        covered.append(np.abs(error) <= centered_half_width(rates))
         within.append((rates.low <= truth) & (truth <= rates.high))
     assert np.mean(covered) >= 0.93
     assert np.mean(within) >= 0.9
@@ -212,13 +212,13 @@ def test_missing_answers_and_columns_of_several_lengths_are_refused() -> None:
 
 
 @pytest.mark.slow
-def test_the_added_covariance_is_that_of_centred_rates_and_its_df_are_between_both() -> None:
+def test_the_added_covariance_is_that_of_centered_rates_and_its_df_are_between_both() -> None:
     rates = Answers(np.linspace(0, 0.2, K), 10, np.random.default_rng(3)).rates()
     base = CentredCovariance(0.0004 * (np.eye(K) - 1 / K), np.full(K, 200.0))
     total = rates.add_errors_to(base)
     error = np.random.default_rng(4).multivariate_normal(np.zeros(K), rates.covariance, size=200_000)
-    centred = error - error.mean(axis=1, keepdims=True)
-    np.testing.assert_allclose(np.diag(total.covariance - base.covariance), centred.var(axis=0), rtol=0.03)
+    centered = error - error.mean(axis=1, keepdims=True)
+    np.testing.assert_allclose(np.diag(total.covariance - base.covariance), centered.var(axis=0), rtol=0.03)
     assert (total.df >= 10).all()
     assert (total.df <= 200).all()
     few = rates.add_errors_to(CentredCovariance(base.covariance, np.full(K, 7.0)))

@@ -24,8 +24,8 @@ def chosen(
     ability: Floats, covariance: Floats, *, freedom: float = 60.0, top: int = 1, share: float = 1.0
 ) -> Choice | None:
     K = len(ability)
-    centre = np.eye(K) - 1 / K
-    of = CentredCovariance(centre @ covariance @ centre, np.full(K, freedom))
+    center = np.eye(K) - 1 / K
+    of = CentredCovariance(center @ covariance @ center, np.full(K, freedom))
     return select_best(ability, of, pairwise_differences(ability, of), top=top, alpha_fraction=share)
 
 
@@ -63,7 +63,7 @@ def test_the_regret_bound_and_the_selection_adjusted_interval_cover(name: str, c
 
 
 @pytest.mark.slow
-def test_no_smaller_regret_bound_would_cover_in_the_least_favourable_case() -> None:
+def test_no_smaller_regret_bound_would_cover_in_the_least_favorable_case() -> None:
     """One agent leads eleven equal ones by Dunnett's quantile times the standard error: the bound fails in 5%."""
     covariance = np.eye(12) * 0.02**2
     (quantile,) = _compute_dunnett_quantiles(np.array([0.02]), np.full(12, 0.02), 0.95)
@@ -193,9 +193,9 @@ def test_an_agent_within_the_maximum_regret_at_the_last_analysis_gets_no_more_tr
     """With .01 of alpha, three agents exceed the maximum regret; with .7 of alpha, only the second one."""
     ability = np.array([0.1, 0.09, 0.075, 0.07, 0.0, -0.1])
     K = len(ability)
-    centre = np.eye(K) - 1 / K
+    center = np.eye(K) - 1 / K
     differences = pairwise_differences(
-        ability, CentredCovariance(centre @ np.diag(np.full(K, 1e-4)) @ centre, np.full(K, 200.0))
+        ability, CentredCovariance(center @ np.diag(np.full(K, 1e-4)) @ center, np.full(K, 200.0))
     )
     strict = simultaneous_upper_bounds(differences, top=1, alpha_fraction=0.01)
     assert (strict[:, 0] > 0.02).tolist() == [False, True, True, True, False, False]

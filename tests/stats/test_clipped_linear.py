@@ -29,7 +29,7 @@ def scores(value: np.ndarray, weight: np.ndarray) -> Scores:
 
 
 def interval_twin(value: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """Compute 95% half-widths: V = (XᵀAX)⁺, centred; the influence of cell c is V Xᵀ A e_c, summed by item
+    """Compute 95% half-widths: V = (XᵀAX)⁺, centered; the influence of cell c is V Xᵀ A e_c, summed by item
     (connected graphs).
     """
     agent, item = np.nonzero(weight > 0)
@@ -44,9 +44,9 @@ def interval_twin(value: np.ndarray, weight: np.ndarray) -> np.ndarray:
     n, m = weight.sum(axis=1)[agent], weight.sum(axis=0)[item]
     w = weight[agent, item]
     root = np.sqrt((1 - w / m) * (1 - w / n) / (1 - np.diag(hat)))
-    centre = np.eye(n_agents, sum(value.shape))
-    centre[:, :n_agents] -= 1 / n_agents
-    move = centre @ V @ X.T @ A
+    center = np.eye(n_agents, sum(value.shape))
+    center[:, :n_agents] -= 1 / n_agents
+    move = center @ V @ X.T @ A
     by_item = np.zeros(value.shape)
     np.add.at(by_item.T, item, (move * error * root).T)
     share = weight / weight.sum(axis=1, keepdims=True)
@@ -61,7 +61,7 @@ def interval_twin(value: np.ndarray, weight: np.ndarray) -> np.ndarray:
     equal=st.booleans(),
     at_once=st.sampled_from([1, 20, 2**20]),
 )
-def test_intervals_are_those_of_the_centred_ability_over_items(
+def test_intervals_are_those_of_the_centered_ability_over_items(
     n_agents: int, n_items: int, seed: int, equal: bool, at_once: int
 ) -> None:
     rng = np.random.default_rng(seed)

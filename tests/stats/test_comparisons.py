@@ -14,8 +14,8 @@ from youden.stats.trials.comparisons import rank_with_ties
 from youden.types.pool import Floats
 
 
-def centred(K: int, *, variance: float = 1.0) -> CentredCovariance:
-    """Return the covariance of K centred independent abilities with normal quantiles."""
+def centered(K: int, *, variance: float = 1.0) -> CentredCovariance:
+    """Return the covariance of K centered independent abilities with normal quantiles."""
     return known_to_be(variance * (np.eye(K) - 1 / K))
 
 
@@ -24,7 +24,7 @@ def known_to_be(covariance: Floats) -> CentredCovariance:
 
 
 def test_a_comparison_equals_manually_computed_values() -> None:
-    differences = pairwise_differences(np.array([0.5, 0.2, 0.1]), centred(3, variance=0.01))
+    differences = pairwise_differences(np.array([0.5, 0.2, 0.1]), centered(3, variance=0.01))
     assert differences.value[0, 1] == pytest.approx(0.3)
     assert differences.std_error[0, 1] == pytest.approx(np.sqrt(0.02))
     assert np.isnan(np.diag(differences.std_error)).all()
@@ -56,15 +56,15 @@ def test_exact_abilities_are_significantly_different_without_a_warning() -> None
 
 
 def test_distant_agents_have_one_rank_each_and_equal_ones_any_rank() -> None:
-    apart = pairwise_differences(np.array([0.9, 0.1, 0.5]), centred(3, variance=1e-4)).simultaneous_ranks
+    apart = pairwise_differences(np.array([0.9, 0.1, 0.5]), centered(3, variance=1e-4)).simultaneous_ranks
     assert (apart.low.tolist(), apart.high.tolist()) == ([1, 3, 2], [1, 3, 2])
-    equal = pairwise_differences(np.zeros(4), centred(4)).simultaneous_ranks
+    equal = pairwise_differences(np.zeros(4), centered(4)).simultaneous_ranks
     assert (equal.low.tolist(), equal.high.tolist()) == ([1] * 4, [4] * 4)
 
 
 def test_agents_without_an_estimate_and_of_other_components_are_not_compared() -> None:
     covariance = np.full((5, 5), np.nan)
-    covariance[:2, :2] = covariance[2:4, 2:4] = centred(2, variance=1e-4).covariance
+    covariance[:2, :2] = covariance[2:4, 2:4] = centered(2, variance=1e-4).covariance
     differences = pairwise_differences(np.array([0.9, 0.1, 0.8, 0.2, np.nan]), known_to_be(covariance))
     assert differences.one_sided_p[0, 1] < 1e-6
     assert (differences.one_sided_p[0, 2:] == 1).all()
@@ -82,7 +82,7 @@ def test_simultaneous_ranks_cover_all_agents() -> None:
     is_covered = []
     for _ in range(300):
         estimate = theta + rng.normal(size=12)
-        sets = pairwise_differences(estimate - estimate.mean(), centred(12)).simultaneous_ranks
+        sets = pairwise_differences(estimate - estimate.mean(), centered(12)).simultaneous_ranks
         is_covered.append(bool((sets.low <= truth_high).all() and (truth_low <= sets.high).all()))
     assert np.mean(is_covered) > 0.92
 
@@ -95,7 +95,7 @@ def test_marginal_differences_are_often_falsely_significant_and_simultaneous_rar
     has_wrong_pair, has_wrong_simultaneous_pair = [], []
     for _ in range(400):
         estimate = theta + rng.normal(size=12)
-        differences = pairwise_differences(estimate - estimate.mean(), centred(12))
+        differences = pairwise_differences(estimate - estimate.mean(), centered(12))
         has_wrong_pair.append((differences.significantly_better & is_wrong_direction).any())
         has_wrong_simultaneous_pair.append((differences.simultaneously_better & is_wrong_direction).any())
         assert not (differences.simultaneously_better & ~differences.significantly_better).any()
@@ -105,7 +105,7 @@ def test_marginal_differences_are_often_falsely_significant_and_simultaneous_rar
 
 def test_the_step_down_procedure_finds_more_differences_than_a_single_step() -> None:
     ability = np.array([40.0, 20.0, 3.1, 0.0])
-    differences = pairwise_differences(ability, centred(4, variance=1.0), level=0.9)
+    differences = pairwise_differences(ability, centered(4, variance=1.0), level=0.9)
     assert differences.one_sided_p[2, 3] > 0.1 / 12  # one step: Bonferroni over twelve
     sets = differences.simultaneous_ranks
     assert (sets.low.tolist(), sets.high.tolist()) == ([1, 2, 3, 4], [1, 2, 3, 4])

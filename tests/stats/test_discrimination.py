@@ -111,8 +111,8 @@ def test_equal_abilities_are_rejected_at_rate_alpha_and_others_almost_always() -
     p_equal, p_other = [], []
     for _ in range(400):
         by_item = rng.standard_normal((6, n_items)) * rng.uniform(0.5, 2, 6)[:, None]
-        centred = by_item - by_item.mean(axis=0)
-        deviation = centred - centred.mean(axis=1, keepdims=True)
+        centered = by_item - by_item.mean(axis=0)
+        deviation = centered - centered.mean(axis=1, keepdims=True)
         covariance = CentredCovariance(deviation @ deviation.T / (n_items - 1) / n_items, np.full(6, n_items - 1.0))
         ability = by_item.mean(axis=1)
         p_equal.append(equal_abilities_p(ability, covariance))

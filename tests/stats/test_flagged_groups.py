@@ -101,7 +101,7 @@ def test_the_order_of_the_agents_does_not_matter(seed: int) -> None:
     totals = totals_of(expected, n_items=10, seed=seed)
     order: Positions = np.random.default_rng(seed).permutation(K)
     permuted = PairTotals(K)
-    for name in ("total", "weight", "squares", "n_answers", "uncentred_total"):
+    for name in ("total", "weight", "squares", "n_answers", "uncentered_total"):
         setattr(permuted, name, getattr(totals, name)[np.ix_(order, order)])
     result, of_permuted = flag_groups(totals), flag_groups(permuted)
     assert np.array_equal(of_permuted.flagged, result.flagged[np.ix_(order, order)])

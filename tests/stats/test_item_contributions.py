@@ -239,7 +239,7 @@ def test_half_widths_fall_with_items_to_a_limit_above_which_items_are_required(
     )
 
 
-def test_conditional_power_equals_that_of_a_simulation_at_the_least_favourable_truth() -> None:
+def test_conditional_power_equals_that_of_a_simulation_at_the_least_favorable_truth() -> None:
     now, later, value, freedom = 0.03**2, 0.015**2, -0.01, 10**6
     chance = conditional_power(
         value,

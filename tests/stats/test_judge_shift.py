@@ -81,8 +81,8 @@ def test_a_shifted_agent_is_detected_and_a_noisier_judge_shifts_none() -> None:
     plain = JudgeShift(first, second, answers_a, turned, n_agents=K)
     assert plain.slope == pytest.approx(0.5, abs=0.1)
     assert plain.p_holm.min() > 0.05
-    favoured = ((first == 2) | (second == 2)) & (rng.random(len(answers_a)) < 0.4)
-    moved = JudgeShift(first, second, answers_a, np.where(favoured, 1.0, turned), n_agents=K)
+    favored = ((first == 2) | (second == 2)) & (rng.random(len(answers_a)) < 0.4)
+    moved = JudgeShift(first, second, answers_a, np.where(favored, 1.0, turned), n_agents=K)
     assert np.argmax(moved.shift) == np.argmin(moved.p_holm) == 2
     assert moved.p_holm[2] < 0.001
     assert moved.low[2] > 0
@@ -353,8 +353,8 @@ def test_another_threshold_shifts_no_agent_and_a_preference_does() -> None:
         false += curved_relation(first, second, a, noise, answers_b).p_value.min() < 0.05 / N_AGENTS
         liked = (first == 4) | (second == 4)
         rng = np.random.default_rng([seed, 1])
-        favoured_answers = np.where(liked & (rng.random(len(answers_b)) < 0.35), 1.0, answers_b)
-        result += np.argmin(curved_relation(first, second, a, noise, favoured_answers).p_value) == 4
+        favored_answers = np.where(liked & (rng.random(len(answers_b)) < 0.35), 1.0, answers_b)
+        result += np.argmin(curved_relation(first, second, a, noise, favored_answers).p_value) == 4
     assert false <= 6
     assert result >= 36
 

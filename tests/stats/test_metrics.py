@@ -25,7 +25,7 @@ RankCorrelation = Callable[..., Metric]
 
 
 def test_rank_correlations_equal_manually_computed_values() -> None:
-    """Three neighbouring swaps: Σd² = 6, ρ = 1 − 36/210; 3 of 15 pairs discordant, τ = 9/15."""
+    """Three neighboring swaps: Σd² = 6, ρ = 1 − 36/210; 3 of 15 pairs discordant, τ = 9/15."""
     assert spearman(A, B).value == pytest.approx(1 - 36 / 210)
     assert kendall(A, B).value == pytest.approx(0.6)
 
@@ -115,7 +115,7 @@ def test_auc_without_all_intervals_has_none_and_states_it() -> None:
     got = auc_measurement_interval(B, POSITIVE, low=low, high=B, rng=np.random.default_rng(0))
     assert got.value == 8 / 9
     assert np.isnan([got.low, got.high]).all()
-    assert got.method == "none: 1 abilities have no interval"
+    assert got.method == "none: 1 agent has no interval"
 
 
 def test_rmse_counts_observed_cells_only() -> None:

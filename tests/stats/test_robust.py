@@ -146,9 +146,9 @@ def test_an_agent_whose_partners_do_not_count_has_no_ability() -> None:
 def halves(dense: Floats, *, seed: int = 0, n_splits: int = 20) -> PartnerSplitHalf:
     """Split the partners of D, float (J, K, K), with all pairs compared."""
     asked = ~np.eye(dense.shape[1], dtype=bool)
-    centred = dense - dense[:, asked].mean(axis=1)[:, None, None]
+    centered = dense - dense[:, asked].mean(axis=1)[:, None, None]
     times = np.where(asked, float(len(dense)), 0.0)
-    return partner_split_half(centred.sum(axis=0) * asked, times, rng=np.random.default_rng(seed), n_splits=n_splits)
+    return partner_split_half(centered.sum(axis=0) * asked, times, rng=np.random.default_rng(seed), n_splits=n_splits)
 
 
 def additive(K: int = 8, J: int = 10) -> Floats:

@@ -111,7 +111,7 @@ def test_standard_errors_with_missing_cells_are_those_of_a_jackknife_over_items(
     np.testing.assert_allclose(means.std_error, jackknife, rtol=0.05)
 
 
-def test_a_model_that_skipped_hard_items_is_not_favoured() -> None:
+def test_a_model_that_skipped_hard_items_is_not_favored() -> None:
     rng = np.random.default_rng(3)
     difficulty = np.linspace(-0.4, 0.4, 100)
     score = np.clip(np.array([0.5, 0.45, 0.4])[:, None] - difficulty + rng.normal(0, 0.03, (3, 100)), 0, 1)

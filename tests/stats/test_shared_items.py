@@ -40,7 +40,7 @@ def _fit(labels: Arrays, z: np.ndarray) -> QualityEstimates:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("n_items", "grades"), [(2, False), (5, False), (10, False), (5, True), (10, True)])
-def test_intervals_cover_if_all_agents_are_labelled_on_the_same_items(n_items: int, grades: bool) -> None:
+def test_intervals_cover_if_all_agents_are_labeled_on_the_same_items(n_items: int, grades: bool) -> None:
     rng = np.random.default_rng([n_items, grades])
     z = rng.normal(size=N_AGENTS)
     truth = _compute_truth(z, grades=grades)
@@ -109,7 +109,7 @@ def test_residuals_without_correlation_have_the_usual_shared_variance() -> None:
 
 
 def test_one_label_per_agent_on_one_item_leaves_the_level_of_quality_open() -> None:
-    """All 20 agents fail on the one item that is labelled: it may be difficult."""
+    """All 20 agents fail on the one item that is labeled: it may be difficult."""
     z = np.linspace(-1.5, 1.5, N_AGENTS)
     on_one_item = _fit((np.arange(N_AGENTS), np.zeros(N_AGENTS, dtype=int), np.zeros(N_AGENTS)), z)
     on_separate_items = _fit((np.arange(N_AGENTS), np.arange(N_AGENTS), np.zeros(N_AGENTS)), z)

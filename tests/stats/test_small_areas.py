@@ -133,7 +133,7 @@ def test_an_outlier_between_labels_and_ability_is_named_and_keeps_its_labels() -
     assert labels.high[K] >= own.high
 
 
-def test_below_five_labelled_agents_only_labels_count() -> None:
+def test_below_five_labeled_agents_only_labels_count() -> None:
     value = np.array([1.0, 0, 1, 1, 1, 0, 0, 0])
     labels = quality_from_labels(
         np.repeat(np.arange(4), 2), np.arange(8), value, ability=np.arange(6.0), std_error=np.ones(6)
@@ -166,8 +166,8 @@ def test_the_ability_of_an_agent_without_a_standard_error_is_not_used() -> None:
 
 
 @pytest.mark.slow
-def test_agents_labelled_on_hard_items_are_not_penalized() -> None:
-    """Half of the agents are labelled on harder items, as agents that share items show."""
+def test_agents_labeled_on_hard_items_are_not_penalized() -> None:
+    """Half of the agents are labeled on harder items, as agents that share items show."""
     rng = np.random.default_rng(7)
     bias = []
     for _ in range(8):

@@ -133,7 +133,7 @@ def test_rounding_does_not_change_the_fpc_if_the_fit_explains_all_answers() -> N
     np.testing.assert_allclose(a.covariance.covariance, b.covariance.covariance, rtol=1e-9)
 
 
-def test_for_these_items_all_centred_abilities_include_the_error_of_one_agent() -> None:
+def test_for_these_items_all_centered_abilities_include_the_error_of_one_agent() -> None:
     K, J = 8, 30
     item, first, second = (
         index.astype(np.int32) for index in np.nonzero(np.broadcast_to(~np.eye(K, dtype=bool), (J, K, K)))

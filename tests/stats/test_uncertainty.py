@@ -246,10 +246,10 @@ def test_the_unique_best_has_rank_one_and_simultaneous_ranks_contain_marginal_ra
 
 def test_simultaneous_rank_intervals_are_wider_and_widest_with_few_clusters() -> None:
     ability = np.linspace(0.3, -0.3, 12)
-    centred = covariance(0.03**2, 12)
-    few = CentredCovariance(centred.covariance, np.full(12, 4.0))
-    marginal = pairwise_differences(ability, centred).marginal_ranks
-    many, fewer = (pairwise_differences(ability, c).simultaneous_ranks for c in (centred, few))
+    centered = covariance(0.03**2, 12)
+    few = CentredCovariance(centered.covariance, np.full(12, 4.0))
+    marginal = pairwise_differences(ability, centered).marginal_ranks
+    many, fewer = (pairwise_differences(ability, c).simultaneous_ranks for c in (centered, few))
     widths = [int((r.high - r.low).sum()) for r in (marginal, many, fewer)]
     assert widths[0] < widths[1] < widths[2]
 

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from narrowing import untyped
-from youden.errors import StatisticsError
+from youden import stats
+from youden.errors import StatisticsError, YoudenError
 from youden.stats import (
     BASELINES,
     CentredCovariance,
@@ -86,6 +87,64 @@ CASES: list[tuple[str, Callable[[], object]]] = [
     ("cluster-agents", lambda: untyped(fit_preferences)([], [], [], [], n_agents=3)),
     ("partner-agents", lambda: partner_split_half(np.zeros((4, 4)), 1 - np.eye(4), rng=RNG)),
 ]  # fmt: skip
+
+
+AGENT, ITEM = np.arange(24) // 8, np.arange(24) % 8
+OTHER_ITEM = np.where(np.arange(24) % 2, -1, (ITEM + 1) % 8)
+FIRST, SECOND = np.arange(24) % 4, (np.arange(24) + 1) % 4
+ANSWER = RNG.random(24).round()
+CELLS = {"agent": AGENT, "item": ITEM, "score": RNG.random(24), "n_agents": 3, "n_items": 8, "weight": np.ones(24)}
+TRIALS = {"first": FIRST, "second": SECOND, "answer": ANSWER, "n_agents": 4}
+MATRIX = RNG.random((4, 5))
+CHUNK = untyped(stats.PairChunk.from_trials)(ITEM, FIRST, SECOND, ANSWER, n_items=8)
+ARGUMENTS: dict[str, dict[str, Any]] = {
+    "Cells": CELLS | {"low": 0.0, "high": 1.0},
+    "CentredCovariance": {"covariance": np.eye(3), "df": np.full(3, 9.0)},
+    "PairChunk": {
+        name: getattr(CHUNK, name) for name in ("first", "second", "item", "value", "weight", "rate", "n_items")
+    },
+    "auc_measurement_interval": {
+        "ability": A,
+        "positive": POSITIVE,
+        "low": A - 1,
+        "high": A + 1,
+        "rng": RNG,
+        "n_draws": 9,
+    },
+    "auc_sampling_interval": {"ability": A, "positive": POSITIVE, "level": 0.9},
+    "cells_from_arrays": CELLS,
+    "cells_from_matrix": {"matrix": MATRIX},
+    "compare_links": {"matrix": MATRIX},
+    "curl_ecdf": {"matrix": MATRIX, "x": [0.1]},
+    "curl_quantiles": {"matrix": MATRIX, "q": [0.5]},
+    "estimate_self_consistency": {
+        **{"agent": AGENT, "item": ITEM, "other_item": OTHER_ITEM, "answer": ANSWER, "n_agents": 3, "n_items": 8}
+    },
+    "fit_bradley_terry": TRIALS,
+    "fit_preferences": TRIALS | {"item": ITEM, "level": 0.9},
+    "holm": {"p_values": A},
+    "kendall": {"ability": A, "reference": B, "level": 0.9},
+    "pairwise_differences": {"ability": A[:3], "covariance": COVARIANCE, "level": 0.9},
+    "ranking_auc": {"ability": A, "positive": POSITIVE},
+    "replication_scores": {"same_item": np.eye(2), "other_items": np.eye(2)},
+    "rmse": {"predicted": A, "observed": B, "level": 0.9},
+    "solve_additive": CELLS | {"ridge": 1e-6},
+    "solve_cells": {"cells": stats.cells_from_matrix(MATRIX), "ridge": 1e-6},
+    "spearman": {"ability": A, "reference": B, "level": 0.9},
+    "trial_means": {"chunks": lambda: [CHUNK], "n_agents": 4, "target": "items-like-these"},
+}
+UNTESTED = {"Cells": {"low", "high", "n_agents", "n_items"}, "trial_means": {"target"}}
+
+
+@pytest.mark.parametrize("name", sorted(set(stats.__all__) - {"BASELINES", "Rasch"}))
+def test_values_of_a_wrong_type_are_refused_by_every_public_statistic(name: str) -> None:
+    function = untyped(getattr(stats, name))
+    arguments = ARGUMENTS[name]
+    function(**arguments)
+    for argument in arguments.keys() - UNTESTED.get(name, set()):
+        for value in ("abc", ["a", "b"], [1, [2, 3]], {"a": 1}, *([] if argument == "weight" else [None])):
+            with pytest.raises(YoudenError):
+                function(**arguments | {argument: value})
 
 
 @pytest.mark.parametrize(("slug", "call"), CASES, ids=[f"{slug} {n}" for n, (slug, _) in enumerate(CASES)])

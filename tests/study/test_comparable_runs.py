@@ -20,6 +20,7 @@ from youden.pipeline.fitted_run import check_fit, fit_run
 from youden.pipeline.multi_judge import measure_judge_spread
 from youden.report.data.comparison import Comparison
 from youden.report.pages.writing import write_comparison
+from youden.study.judged_runs import make_unique_names
 from youden.study.preference_judges import compare_preference_runs
 from youden.study.replaying import read_recorded_answers
 from youden.types import MISSING_REASONS, Pool, Verdicts
@@ -99,6 +100,10 @@ def test_answers_about_other_texts_are_not_compared(tmp_path: Path) -> None:
         compare_preference_runs(first, second)
     with pytest.raises(ConfigError, match=r"\[judges-pools\]"):
         measure_judge_spread([verdicts(texts) for texts in pools.values()])
+
+
+def test_names_of_runs_stay_different_if_one_is_named_like_a_numbered_one() -> None:
+    assert make_unique_names(["run", "run", "run (2)"]) == ("run (1)", "run (2) (2)", "run (2) (3)")
 
 
 def test_a_page_of_two_runs_compares_no_answers_about_other_texts(tmp_path: Path) -> None:

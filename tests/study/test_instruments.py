@@ -38,8 +38,8 @@ def two_runs(youden: Youden, tmp_path: Path) -> tuple[str, str]:
         for i, first in enumerate(AGENTS):
             second = AGENTS[(i + 1 + item % 7) % 8]
             difference = strength.get(first, 0) - strength.get(second, 0)
-            is_favoured = (i + item) % 2
-            winner = "model_a" if difference > 0 or (difference == 0 and is_favoured) else "model_b"
+            is_favored = (i + item) % 2
+            winner = "model_a" if difference > 0 or (difference == 0 and is_favored) else "model_b"
             battles.append({"model_a": first, "model_b": second, "winner": winner, "item": f"i{item}"})
     pd.DataFrame(battles).to_csv(tmp_path / "battles.csv", index=False)
     youden("import", "battles", "battles.csv", "--out", "pref").well()

@@ -352,7 +352,7 @@ def test_if_no_calls_on_these_items_decide_the_required_items_are_stated(tmp_pat
     assert not_none(needed.conditional_power) < 0.9
     text = render_markdown(result)
     assert (
-        f"power is only {needed.conditional_power:.0%} in the least favourable case. A conditional power of 90% needs about "
+        f"power is only {needed.conditional_power:.0%} in the least favorable case. A conditional power of 90% needs about "
         f"{needed.items:,} items" in text
     )
     row = replace(result.agents[0], required=RequiredCalls(items=500, independent_calls=1000))

@@ -92,7 +92,7 @@ def test_label_table_and_quality_change_no_other_file(youden: Youden, run: RunFo
     assert max(map(len, lines[rule - 1 : rule + 1 + K])) <= 80
 
 
-def test_responses_that_were_not_judged_are_not_labelled(run: RunFolder, tmp_path: Path) -> None:
+def test_responses_that_were_not_judged_are_not_labeled(run: RunFolder, tmp_path: Path) -> None:
     pool = tmp_path / "pool.csv"
     judged = pool.read_text(encoding="utf-8")
     pool.write_text(judged.replace("w3x", "changed w3x"), encoding="utf-8")
@@ -175,7 +175,7 @@ def test_existing_labels_count_and_no_response_is_listed_twice(run: RunFolder, t
     files: list[Path] = []
     for step in range(3):
         labels = read_answers(run, files) if files else None
-        table = choose_to_label(run, 20, tmp_path / f"{step}.csv", labelled=labels, purpose="best").table
+        table = choose_to_label(run, 20, tmp_path / f"{step}.csv", labeled=labels, purpose="best").table
         new = {
             (record["agent"], record["item"])
             for record in json.loads(table.with_suffix(".json").read_text())["answers"]
@@ -192,7 +192,7 @@ def test_existing_labels_count_and_no_response_is_listed_twice(run: RunFolder, t
 def test_rows_of_several_label_tables_can_be_combined(run: RunFolder, tmp_path: Path) -> None:
     first = choose_to_label(run, 20, tmp_path / "first.csv").table
     pd.read_csv(first).assign(label=1).to_csv(first, index=False)
-    second = choose_to_label(run, 20, tmp_path / "second.csv", labelled=read_answers(run, first)).table
+    second = choose_to_label(run, 20, tmp_path / "second.csv", labeled=read_answers(run, first)).table
     pd.read_csv(second).assign(label=0).to_csv(second, index=False)
 
     separate = read_answers(run, [first, second])
@@ -326,7 +326,7 @@ def test_labels_of_a_frame_are_read_as_those_of_a_file(run: RunFolder, yes: obje
     [
         (pd.DataFrame({"agent": ["a0"], "item": ["i1"], "label": ["good"]}), "labels-value"),
         (pd.DataFrame({"agent": ["A0"], "item": ["i1"], "label": [1]}), "labels-unknown"),
-        (pd.DataFrame({"id": ["1234"], "label": [1]}), "Pass the path of the file"),
+        (pd.DataFrame({"id": ["1234"], "label": [1]}), "pass the path of its file"),
         (None, "quality-column"),
         ({"agent": ["a0"]}, "quality-column"),
     ],
@@ -345,8 +345,8 @@ def test_labels_of_unknown_agents_and_items_are_noted(
     frame = pd.DataFrame([*rows, *foreign])
     frame.to_csv(tmp_path / "l.csv", index=False)
     notes = (
-        "1 of 8 labelled agents are not in this run and are left out: 'a-1' (did you mean 'a1'?).",
-        "1 labelled item is not in this run; the labels count nevertheless: 'i1 '.",
+        "1 of 8 labeled agents are not in this run and are left out: 'a-1' (did you mean 'a1'?).",
+        "1 labeled item is not in this run; the labels count nevertheless: 'i1 '.",
         "Names that differ only in case, spaces, invisible characters, Unicode form or a final .0 count as different: "
         "'i1', 'i1 '; write each name alike in all files.",
     )
@@ -453,6 +453,13 @@ def test_key_files_that_contradict_each_other_are_refused(run: RunFolder, tmp_pa
     (tmp_path / "copy.json").write_text(json.dumps(key), encoding="utf-8")
     with pytest.raises(ImportFormatError, match=r"several files .* as mine\.json"):
         read_answers(run, [tmp_path / "mine.csv"])
+
+
+def test_a_table_with_ids_but_without_agents_is_refused_with_both_remedies(run: RunFolder, tmp_path: Path) -> None:
+    """It may be a table of the user or one of `youden label`."""
+    own = _write_sheet(pd.DataFrame({"id": ["i1"], "model": ["a0"], "label": [1]}), tmp_path / "own.csv")
+    with pytest.raises(ImportFormatError, match=r"Name the columns .* agent and item\. .* as own\.json"):
+        read_answers(run, own)
 
 
 def test_a_table_that_may_contain_labels_is_not_overwritten(youden: Youden, run: RunFolder, tmp_path: Path) -> None:
@@ -609,7 +616,7 @@ def test_a_gate_by_quality_requires_labels_and_states_what_would_decide(youden: 
     output = youden(*words, "--by", "quality", "--labels", "l.csv", "--markdown", "-")
     assert output.code == 3
     assert "Label more responses of both agents" in output.out
-    assert "from 7 labelled answers and ability" in output.out.lower()
+    assert "from 7 labeled answers and ability" in output.out.lower()
     two = pd.DataFrame([{"agent": f"a{k}", "item": "i1", "label": 1} for k in range(2, 5)])
     two.to_csv("l.csv", index=False)
     assert "[quality-unknown]" in youden(*words, "--by", "quality", "--labels", "l.csv").err

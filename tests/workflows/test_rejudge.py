@@ -35,7 +35,7 @@ def pool_of(*, families: bool = True) -> Pool:
 
 
 def biased(_n: int, body: Mapping[str, Any]) -> Reply:
-    """Answer yes at random (by the request's hash), more often for the same item; `b` favours agents 1, 4 and 7."""
+    """Answer yes at random (by the request's hash), more often for the same item; `b` favors agents 1, 4 and 7."""
     words = body["messages"][-1]["content"].split()
     said = [(int(words[i + 1]), words[i + 6]) for i, word in enumerate(words) if word == "agent" and i + 6 < len(words)]
     (first, item), (second, other) = said[:2]
@@ -89,7 +89,7 @@ def test_a_second_judge_gets_a_sample_and_its_self_preference_is_detected(
     assert biased_server.n_requests == before + 500
     assert json.loads(again.out)["judges"] == said["judges"]
     shown = youden("rejudge", "runs/mine", "--judge", "second.yaml", "--calls", "500")
-    assert "second favours agents of its own family own (3)" in shown.out
+    assert "second favors agents of its own family own (3)" in shown.out
     assert "second against first" in shown.out
     ceiling = shifts["rho"]["ceiling"]
     assert (
@@ -112,7 +112,7 @@ def test_a_sample_is_a_complete_run(youden: Youden, first_judge_folder: Path, bi
     compared = youden("compare", "runs/mine", "runs/mine-by-second", "--json")
     assert json.loads(compared.out)["judges"]["shifts"][0]["families"][0]["judges"] == ["mine-by-second"]
     page = youden("report", "runs/mine", "--against", "runs/mine-by-second").well()
-    assert "favours agents of its own family own (3)" in Path(page.out.strip()).read_text(encoding="utf-8")
+    assert "favors agents of its own family own (3)" in Path(page.out.strip()).read_text(encoding="utf-8")
     write_config(
         first_judge_folder / "replay.yaml",
         backend="replay",

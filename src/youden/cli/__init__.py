@@ -40,8 +40,8 @@ HEADINGS: dict[str, dict[str, str]] = {
     },
     "Inspect results": {
         "fit": "youden.cli.results:fit_command",
-        "label": "youden.cli.labelling:label_command",
-        "quality": "youden.cli.labelling:quality_command",
+        "label": "youden.cli.labeling:label_command",
+        "quality": "youden.cli.labeling:quality_command",
         "compare": "youden.cli.results:compare_command",
         "audit": "youden.cli.audit:audit_command",
         "report": "youden.cli.results:report_command",

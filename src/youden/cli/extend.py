@@ -384,7 +384,7 @@ def rejudge_command(
     The sample is balanced over agents and items. The result shows how often the judges agree on a trial, and the correlation of
     their rankings. For comparison, it shows the correlation between the ranking of RUN and the ranking that the first judge gives
     on the sampled trials alone. It lists agents whose abilities differ significantly between the judges, and states whether a
-    judge favours agents of its own family. The family of an agent is `meta.family` in agents.jsonl of the pool. The family of a
+    judge favors agents of its own family. The family of an agent is `meta.family` in agents.jsonl of the pool. The family of a
     judge is `family:` in its config, or --family JUDGE=NAME.
 
     The sample becomes a separate run with its own config, which `youden run`, `report`, `compare` and `cassette` accept. Stored

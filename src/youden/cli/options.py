@@ -318,8 +318,8 @@ labels = click.option(
     "--labels",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Compare the ranking with labels: CSV, JSONL or Parquet with a column `agent` and numeric columns, and optionally "
-    "`item` (for labels of single responses) and `alias` (another name of the agent). The fit does not use them.",
+    help="Compare the ranking with labels: CSV, Excel, JSONL or Parquet with a column `agent` and numeric columns, and "
+    "optionally `item` (for labels of single responses) and `alias` (another name of the agent). The fit does not use them.",
 )
 
 
@@ -365,7 +365,7 @@ def label_file_options(function: Callable[..., R]) -> Callable[..., R]:
         multiple=True,
         type=click.Path(path_type=Path),
         metavar="FILE",
-        help="File with labels: a completed table from `youden label`, or CSV, JSONL or Parquet with the columns `agent`, "
+        help="File with labels: a completed table from `youden label`, or CSV, Excel, JSONL or Parquet with the columns `agent`, "
         "`item` and a label. A response may have several labels. Repeatable.",
     )
     label_option = click.option(

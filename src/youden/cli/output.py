@@ -629,11 +629,11 @@ def format_uncertain_costs(warnings: Iterable[Finding]) -> str:
     for finding in warnings:
         # only findings about unknown costs have the fact "doubted", the name of the model
         model = finding.facts.get("doubted")
-        if model is not None:
-            n_answers, max_usd = finding.facts["n"], finding.facts["usd"]
+        n_answers, max_usd = finding.facts.get("n"), finding.facts.get("usd")
+        if model is not None and isinstance(n_answers, int):
             clauses.append(
-                f"{n_answers:,} answers of '{model}' reported no credible token usage and are booked at "
-                f"their maximum cost, ${max_usd:.6g}; "
+                f"{format_count(n_answers, 'answer')} of '{model}' reported no credible token usage, booked at the maximum cost, "
+                f"${max_usd:.6g}; "
             )
     return "".join(clauses)
 

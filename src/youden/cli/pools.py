@@ -100,7 +100,7 @@ def generate_command(
         check_stored_responses(planned, out, store)
 
     store_note = f"; answers are stored in {redact_location(store)}" if planned.makes_calls else ""
-    size = f"{format_count(len(file.agents), 'agent')} × {len(planned.items)} items{_format_repeats(repeats)}"
+    size = f"{format_count(len(file.agents), 'agent')} × {format_count(len(planned.items), 'item')}{_format_repeats(repeats)}"
     output.print_note(f"generate: {size}, {_format_max_cost(planned.cost)}{store_note}")
     with progress_bar() as bar:
         judging_options = make_options(progress=bar if planned.makes_calls else None)
@@ -117,7 +117,9 @@ def _print_generated_pool(result: GenerationResult, out: Path, *, as_json: bool)
     for note in result.notes:
         output.print_note(f"note: {note}")
     pool = result.pool
-    size = f"{format_count(pool.n_agents, 'agent')} × {pool.n_items} items{_format_repeats(pool.repeats)}"
+    size = (
+        f"{format_count(pool.n_agents, 'agent')} × {format_count(pool.n_items, 'item')}{_format_repeats(pool.repeats)}"
+    )
     output.print_result(
         as_json,
         {"out": str(out), **_count_responses(result)},
@@ -139,7 +141,7 @@ def _format_max_cost(cost: Cost) -> str:
     """Format the number of calls that generate a pool, their tokens, and their maximum cost in USD."""
     usd = output.format_usd(cost.usd, config_owner="a model")
     tokens = f"about {cost.tokens_in:,} tokens in and at most {cost.tokens_out:,} out"
-    return f"{cost.calls:,} calls, {tokens}, at most {usd}"
+    return f"{format_count(cost.calls, 'call')}, {tokens}, at most {usd}"
 
 
 def _choose_store(overrides: run_options.Overrides, out: Path, *, makes_calls: bool) -> str:
@@ -308,7 +310,7 @@ def _print_imported_pool(imported: ImportedPool, out: Path, *, as_json: bool) ->
     }
     if imported.used_columns:
         result["used_columns"] = imported.used_columns
-    size = f"{format_count(pool.n_agents, 'agent')} × {pool.n_items} items"
+    size = f"{format_count(pool.n_agents, 'agent')} × {format_count(pool.n_items, 'item')}"
     line = f"pool of {size}, {format_count(pool.n_missing, 'cell')} missing: {out}"
     next_step = f"next: youden init {format_command([str(out)])}"
     output.print_result(as_json, result, lines=[line], notes=[next_step])
@@ -338,7 +340,9 @@ def _import_peer_prediction(paths: tuple[Path, ...], out: Path, columns: dict[st
     output.print_result(
         as_json,
         result,
-        lines=[f"{imported.kind} of {format_count(imported.n_agents, 'agent')} × {imported.n_items} items: {out}"],
+        lines=[
+            f"{imported.kind} of {format_count(imported.n_agents, 'agent')} × {format_count(imported.n_items, 'item')}: {out}"
+        ],
     )
 
 

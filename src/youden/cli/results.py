@@ -71,8 +71,8 @@ def fit_command(
     validation = summary.labels
     if labels is None or validation is None:
         return
-    has_labelled_responses = any(label.cells for label in validation.labels)
-    if has_labelled_responses:
+    has_labeled_responses = any(label.cells for label in validation.labels)
+    if has_labeled_responses:
         command = format_command(["youden", "quality", str(run), "--labels", str(labels)])
         output.print_note(f"to combine labels and ability, run: {command}")
 
@@ -121,7 +121,7 @@ def compare_command(
     The result also lists the pairs of agents that differ significantly in each run, and states whether the runs agree on their
     order. --target sets the population for which the intervals of these differences hold, such as more items of the same kind. If
     two runs contain answers to the same trials, the result also lists the agents whose abilities differ significantly between the
-    judges, and states whether a judge favours agents of its own family. The family of a judge is `family:` in its config, or
+    judges, and states whether a judge favors agents of its own family. The family of a judge is `family:` in its config, or
     --family JUDGE=NAME. The family of an agent is `meta.family` in the pool.
 
     With --target items-and-judges, the result is instead one ranking by the mean ability over the judges.

@@ -104,8 +104,9 @@ def _describe_size(counts: Counts) -> str:
     responses = format_responses(counts.n_responses, counts.n_all_responses, counts.n_missing)
     mean_words = "" if counts.mean_words is None else f", {counts.mean_words:.0f} words on average"
     return (
-        f"{format_count(counts.n_agents, 'agent')} × {counts.n_items:,} items; {responses}, {counts.n_blank:,} blank; "
-        f"{counts.shortest:,} to {counts.longest:,} characters per response (median {counts.median:,}){mean_words}"
+        f"{format_count(counts.n_agents, 'agent')} × {format_count(counts.n_items, 'item')}; {responses}, "
+        f"{counts.n_blank:,} blank; {counts.shortest:,} to {counts.longest:,} characters per response "
+        f"(median {counts.median:,}){mean_words}"
     )
 
 
@@ -315,8 +316,8 @@ def _print_new_config(first_config: FirstConfig) -> None:
 def _describe_planned_run(first_config: FirstConfig) -> str:
     """Describe the size of the pool, the number of calls and their cost."""
     pool, cost = first_config.pool, first_config.cost
-    size = f"{format_count(pool.n_agents, 'agent')} × {pool.n_items:,} items"
-    calls = f"{cost.calls:,} calls to {cost.judge}, each of which compares two responses"
+    size = f"{format_count(pool.n_agents, 'agent')} × {format_count(pool.n_items, 'item')}"
+    calls = f"{format_count(cost.calls, 'call')} to {cost.judge}, each of which compares two responses"
     usd = "price unknown" if cost.usd is None else f"about ${cost.usd:,.2f}"
     return f"{size}; {calls}, {usd}"
 

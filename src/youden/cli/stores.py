@@ -149,7 +149,7 @@ def copy(sources: tuple[str, ...], target: str, as_json: bool) -> None:
     from youden.judging.store.copying import copy_stores
 
     counts = copy_stores(sources, target)
-    note = f"{counts.n_new:,} of {counts.n_answers:,} answers are new in {redact_location(target)}"
+    note = f"new answers: {counts.n_new:,} of {counts.n_answers:,}, in {redact_location(target)}"
     output.print_result(as_json, {"store": redact_location(target), **asdict(counts)}, notes=[note])
 
 

@@ -1,6 +1,6 @@
 """Define `youden study` and its commands `links`, `paper`, `variance` and `aa`.
 
-They analyse the files of judged runs and send no requests.
+They analyze the files of judged runs and send no requests.
 """
 
 from __future__ import annotations

@@ -100,9 +100,9 @@ def read_labels(path: Path, *, repeated: bool = False) -> LabelTable:
         [labels-columns]: if there is no column `agent` or no column of labels; [labels-value]: if a label is a text among
         numbers, is infinite, or has an ambiguous comma, as in 1,000, or if a column has labels such as 80% or yes and numbers
         above 1; [labels-id]: if an agent or item is not an id; [labels-duplicate]: if a row repeats another; [labels-empty]: if
-        there are no rows; [labels-key]: if the .json with the ids of a table from `youden label` is missing or ambiguous;
-        others, such as [import-not-found], if the file cannot be read. The message names the file and the line (Parquet: the
-        row).
+        there are no rows; [labels-key]: if a table has the columns id and label instead of agents, and the .json with its ids is
+        missing or ambiguous; others, such as [import-not-found], if the file cannot be read. The message names the file and the
+        line (Parquet: the row).
     """
     located_rows = []
     for location, row in _read_label_rows(path):
@@ -275,7 +275,7 @@ def label_key_path(path: Path) -> Path:
     return path.with_suffix(".json")
 
 
-def _read_labelled_rows(path: Path) -> list[tuple[str, Mapping[str, object], str | None]]:
+def _read_labeled_rows(path: Path) -> list[tuple[str, Mapping[str, object], str | None]]:
     """Return the location, the fields and the hidden id of each row that may have a label.
 
     In a table that `youden label` wrote, an id hides the agent and the item of each row. Rows of such a table are left out if
@@ -284,16 +284,16 @@ def _read_labelled_rows(path: Path) -> list[tuple[str, Mapping[str, object], str
     Raises: ImportFormatError [labels-empty] if the table has rows, and none is left.
     """
     n_rows = 0
-    labelled_rows: list[tuple[str, Mapping[str, object], str | None]] = []
-    for location, row in _iter_table_rows(path):
+    labeled_rows: list[tuple[str, Mapping[str, object], str | None]] = []
+    for location, row in _read_finite_rows(path):
         n_rows += 1
         hidden_id = _get_hidden_id(row)
-        is_unlabelled = hidden_id is not None and not _has_label(row)
-        if not is_unlabelled:
-            labelled_rows.append((location, row, hidden_id))
-    if n_rows > 0 and not labelled_rows:
+        is_unlabeled = hidden_id is not None and not _has_label(row)
+        if not is_unlabeled:
+            labeled_rows.append((location, row, hidden_id))
+    if n_rows > 0 and not labeled_rows:
         raise _make_no_label_error(path, n_rows)
-    return labelled_rows
+    return labeled_rows
 
 
 def _has_label(row: Mapping[str, object]) -> bool:
@@ -318,10 +318,13 @@ def _make_no_label_error(path: Path, n_rows: int) -> ImportFormatError:
     return import_error(path, f"{problem} {remedy}", slug="labels-empty")
 
 
-def _iter_table_rows(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
-    """Yield the location and the fields of each row of a table, or of all sheets of an Excel file."""
+def _iter_table_rows(path: Path, replaced: Replacements | None = None) -> Iterator[tuple[str, Mapping[str, object]]]:
+    """Yield the location and the fields of each row of a table, or of all sheets of an Excel file.
+
+    replaced : counts the values that are replaced, such as NaN in a JSON file
+    """
     if path.suffix.lower() not in EXCEL:
-        yield from _read_finite_rows(path)
+        yield from read_rows(path, replaced, strict=True)
         return
     for _, sheet_rows in read_excel_sheets(path, lambda *_: None):
         yield from sheet_rows
@@ -339,10 +342,10 @@ def _read_label_rows(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
     Raises: ImportFormatError [labels-empty] if no row of a table of `youden label` has a label; [labels-key] if no file names
         the agent of an id; [labels-value] if a JSON number is not finite; others if the file cannot be read.
     """
-    labelled_rows = _read_labelled_rows(path)
-    hidden_ids = {hidden_id for _, _, hidden_id in labelled_rows if hidden_id is not None}
+    labeled_rows = _read_labeled_rows(path)
+    hidden_ids = {hidden_id for _, _, hidden_id in labeled_rows if hidden_id is not None}
     agent_and_item_by_id = _read_agents_and_items(path, hidden_ids) if hidden_ids else {}
-    for location, row, hidden_id in labelled_rows:
+    for location, row, hidden_id in labeled_rows:
         if hidden_id is None:
             yield location, row
         else:
@@ -362,12 +365,10 @@ def _read_finite_rows(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
 
     `read_rows` would replace such a number by None, which counts as a missing label.
 
-    path : CSV, TSV, JSON or Parquet file
-
     Raises: ImportFormatError [labels-value] if a number in a JSON file is NaN or infinite.
     """
     replaced = Replacements()
-    for location, row in read_rows(path, replaced, strict=True):
+    for location, row in _iter_table_rows(path, replaced):
         if replaced.n_nonfinite:
             problem = "it contains a number that is NaN or infinite. Set a finite number, or null if there is no label."
             raise import_error(location, problem, slug="labels-value")
@@ -405,13 +406,14 @@ def _read_agents_and_items(path: Path, ids: Collection[str]) -> dict[str, tuple[
 
 
 def _make_key_error(path: Path, id_: str, problem: str) -> ImportFormatError:
-    """Make the error [labels-key] for an id in a table of `youden label` whose agent is unknown.
+    """Make the error [labels-key] for a table without the column `agent`, in which the agent of an id is unknown.
 
     problem : what is wrong, as the end of a sentence
     """
     return import_error(
         path,
-        f"it has ids in place of agents, and {problem}: got {format_excerpt(id_)}. Add the file that `youden label` wrote with "
+        f"it has the columns id and label, but no column agent, and {problem}: got the id {format_excerpt(id_)}. Name the "
+        "columns of your own table agent and item. Next to a table of `youden label`, put the file that the command wrote with "
         f"it, as {label_key_path(path).name}, or the files of all tables from which it has rows.",
         slug="labels-key",
     )
@@ -518,7 +520,7 @@ def read_families(path: Path) -> dict[str, str]:
     Parameters
     ----------
     path : Path
-        A .csv, .tsv, .jsonl or .parquet with the columns agent and family; rows with an empty field are ignored.
+        A .csv, .tsv, .xlsx, .jsonl or .parquet with the columns agent and family; rows with an empty field are ignored.
 
     Returns
     -------
@@ -532,7 +534,7 @@ def read_families(path: Path) -> dict[str, str]:
         [families-empty]: if no agent has a family; another slug if the file cannot be read.
     """
     families: dict[str, str] = {}
-    for location, row in read_rows(path, strict=True):
+    for location, row in _iter_table_rows(path):
         if "agent" not in row or "family" not in row:
             raise ImportFormatError(
                 f"{location}: a table of families has the columns agent and family: got {', '.join(map(str, row))}. Add the "

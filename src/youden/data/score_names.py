@@ -57,8 +57,8 @@ def find_statistics(names: Sequence[str]) -> set[str]:
     names : names in the order of the table
     """
     statistics = set(filter(_is_average_or_deviation, names))
-    for may_be_statistics, neighbours in groupby(names, key=_may_be_statistic):
-        block = list(neighbours)
+    for may_be_statistics, neighbors in groupby(names, key=_may_be_statistic):
+        block = list(neighbors)
         if may_be_statistics and len(block) > 1:
             statistics.update(block)
     return statistics

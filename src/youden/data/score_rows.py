@@ -153,7 +153,7 @@ def _read_all_rows(files: Sequence[Path], notes: list[str], *, adds_models: bool
     for file, folder in zip(files, folders, strict=True):
         for name, table_rows in read_tables(file, lambda text, _location: notes.append(text), replaced):
             if not table_rows:
-                problem = "the table is empty: got 0 rows. Pass a table with a header and at least one row."
+                problem = "it has no rows. Pass a table with a header and a row, or a JSON list of objects."
                 raise import_error(file, problem, slug="import-empty")
             table = f"{folder}/{name}" if folder else name
             tables.append(table)

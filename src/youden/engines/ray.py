@@ -24,6 +24,7 @@ from youden.data.folder.run_config import RayWorkers
 from youden.errors import ConfigError, IncompleteRunError, YoudenError
 from youden.extras import format_install
 from youden.judging.scheduler.shutdown import run_until_stopped
+from youden.text.sentences import format_count
 
 T = TypeVar("T")
 
@@ -114,7 +115,7 @@ def run_on_ray(work: Callable[[], T], placement: RayPlacement) -> T:
 
         n_workers = placement.workers.workers or len(nodes)
         placement.on_status(
-            f"{n_workers:,} workers on a Ray cluster of {len(nodes):,} nodes "
+            f"{format_count(n_workers, 'worker')} on a Ray cluster of {format_count(len(nodes), 'node')} "
             f"({placement.resources or 'no resources reserved'} each)"
         )
         workers: _WorkerGroup[T] = _WorkerGroup(ray, placement, ray.put(work), n_workers)
@@ -132,7 +133,7 @@ class _StopEvent:
         self._event.set()
 
     async def wait(self) -> None:
-        """Wait until the workers are signalled to stop."""
+        """Wait until the workers are signaled to stop."""
         await self._event.wait()
 
 
@@ -280,7 +281,8 @@ class _WorkerGroup(Generic[T]):
             n_pending = len(self._workers) - self._n_placed
             if second == PENDING_NOTICE_SECONDS and n_pending:
                 self._placement.on_status(
-                    f"{n_pending} workers wait for free resources on the cluster; each needs {self._placement.resources}"
+                    f"{format_count(n_pending, 'worker', 'waits', 'wait')} for free resources on the cluster; each "
+                    f"needs {self._placement.resources}"
                 )
 
     async def _stop_workers(self, tasks: Sequence[asyncio.Task[Any]], seconds: float) -> None:

@@ -525,8 +525,8 @@ def agent_differences(abilities: Abilities) -> Differences:
     """Return the pairwise differences of abilities, NaN between agents of different components."""
     is_comparable = abilities.component[:, None] == abilities.component
     covariance = np.where(is_comparable, abilities.covariance.covariance, np.nan)
-    centred = CentredCovariance(covariance, abilities.covariance.df)
-    return pairwise_differences(abilities.ability, centred, level=LEVEL)
+    centered = CentredCovariance(covariance, abilities.covariance.df)
+    return pairwise_differences(abilities.ability, centered, level=LEVEL)
 
 
 def select_best_agents(abilities: Abilities, differences: Differences) -> Choice | None:

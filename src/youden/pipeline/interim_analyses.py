@@ -1,4 +1,4 @@
-"""Analyse a search for the best agents after each of its rounds, and correct the abilities for adaptive-sampling bias.
+"""Analyze a search for the best agents after each of its rounds, and correct the abilities for adaptive-sampling bias.
 
 Alpha is spent over all interim analyses of a search, so the error rate of the search holds whenever it stops.
 """
@@ -51,7 +51,7 @@ NEARLY_SPENT = 0.999
 
 
 def fit_search(trials: TrialsByItem, request: EstimationRequest) -> Abilities | None:
-    """Estimate the abilities of an adaptive plan, and analyse its search after each round.
+    """Estimate the abilities of an adaptive plan, and analyze its search after each round.
 
     To save time, `request` may hold the state of the search after an earlier analysis. The result is None if the trials do not
     link all agents.
@@ -64,7 +64,7 @@ def fit_search(trials: TrialsByItem, request: EstimationRequest) -> Abilities | 
     rounds estimate again.
     """
     mean_answer = _average_pilot_answers(trials)
-    return analyse_rounds(trials, request, partial(_estimate_by_round, trials, request.target, mean_answer))
+    return analyze_rounds(trials, request, partial(_estimate_by_round, trials, request.target, mean_answer))
 
 
 def _estimate_by_round(trials: TrialsByItem, target: Target, mean_answer: float, last_round: int) -> Abilities | None:
@@ -92,19 +92,19 @@ def _estimate_by_round(trials: TrialsByItem, target: Target, mean_answer: float,
     return abilities._replace(method=describe_method(abilities.method, rates))
 
 
-def analyse_rounds(
+def analyze_rounds(
     trials: TrialsByItem, request: EstimationRequest, estimate: Callable[[int], Abilities | None]
 ) -> Abilities | None:
-    """Analyse the search of an adaptive plan after each of its rounds.
+    """Analyze the search of an adaptive plan after each of its rounds.
 
     trials : trials of the run
-    request : its `previous_search` has the results of an earlier call; if it is None, all rounds are analysed. Rounds in these
-        results are not analysed again, except the last round of the plan, because its abilities are returned.
+    request : its `previous_search` has the results of an earlier call; if it is None, all rounds are analyzed. Rounds in these
+        results are not analyzed again, except the last round of the plan, because its abilities are returned.
     estimate : function that takes the number of a round, from 0, and returns the abilities by the answers up to this round. It
         returns None if these answers do not link all agents.
 
     Returns the abilities after the last round with the state of the search (`search`, which has one analysis per round). Returns
-    None if `estimate` returned None for an analysed round. The abilities are corrected for selection bias: the estimates of
+    None if `estimate` returned None for an analyzed round. The abilities are corrected for selection bias: the estimates of
     agents that were sampled again because they were high are too high on average. Half (`BIAS_FRACTION`) of the difference
     between an agent's expected bias and the mean bias of all agents is subtracted, so that agents with little bias rise. The
     correction never changes the selection. The abilities are then clipped to [−1, 1].
@@ -114,10 +114,10 @@ def analyse_rounds(
     rounds = _summarize_rounds(trials)
     analyses = [] if request.previous_search is None else list(request.previous_search.analyses)
 
-    # one analysis per round; the last round is always analysed again, because its abilities are returned
+    # one analysis per round; the last round is always analyzed again, because its abilities are returned
     n_rounds = len(rounds.n_trials)
-    first_to_analyse = min(len(analyses), n_rounds - 1)
-    for last_round in range(first_to_analyse, n_rounds):
+    first_to_analyze = min(len(analyses), n_rounds - 1)
+    for last_round in range(first_to_analyze, n_rounds):
         estimated = estimate(last_round)
         if estimated is None:
             return None
@@ -328,7 +328,7 @@ def _accumulate_bias(last: InterimAnalysis, is_active: Bools) -> Floats:
     return last.cumulative_bias + np.where(is_active, added_bias, 0.0)
 
 
-def analyse_extended_run(
+def analyze_extended_run(
     abilities: Abilities, *, top: int, max_regret: float | None, previous: Sequence[InterimAnalysis] = ()
 ) -> InterimAnalysis:
     """Run one interim analysis of a run that is extended by a search, before its first step or after a step.

@@ -23,7 +23,7 @@ from youden.pipeline.abilities import (
     SearchState,
     find_components,
 )
-from youden.pipeline.interim_analyses import analyse_extended_run
+from youden.pipeline.interim_analyses import analyze_extended_run
 from youden.pipeline.multi_judge import with_judge_variance
 from youden.protocol.blocks import get_extensions, is_in_complete_block, plan_after_extensions, restrict_to_anchors
 from youden.stats.base.clusters import PRIOR_CLUSTERS, CentredCovariance, covariance_of_chunks
@@ -101,11 +101,11 @@ def estimate_extended_abilities(trials: TrialsByItem, anchors: Abilities) -> Abi
     n_total = n_block + n_linked
 
     # effect_i = (n_block · effect_block + n_linked · effect_linked) / (n_block + n_linked)
-    block_effect = _append_zeros((anchors.ability - scale.centre) / ability_per_effect, n_joined)
+    block_effect = _append_zeros((anchors.ability - scale.center) / ability_per_effect, n_joined)
     linked_part = np.where(n_linked > 0, n_linked * linked.effect, 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         effect = (n_block * block_effect + linked_part) / n_total
-    ability = scale.centre + ability_per_effect * effect
+    ability = scale.center + ability_per_effect * effect
     covariance = _estimate_extended_covariance(trials, anchors, linked, scale, n_block=n_block)
 
     # `focused` are the anchors that the run was extended on
@@ -257,7 +257,7 @@ def _iter_item_influence(
         yield ItemMatrices(influence, share)
 
 
-def analyse_extended_search(trials: TrialsByItem, estimate: Callable[[TrialsByItem], Abilities]) -> Abilities:
+def analyze_extended_search(trials: TrialsByItem, estimate: Callable[[TrialsByItem], Abilities]) -> Abilities:
     """Estimate the abilities of an extended run, and analyze its search for the best agents, if it has one.
 
     A run is extended in steps. The last step is a search if it sets `top`, the number of best agents to find.
@@ -284,13 +284,13 @@ def analyse_extended_search(trials: TrialsByItem, estimate: Callable[[TrialsByIt
     for n_steps_done, next_step in enumerate(search_steps, start=n_steps_before_search):
         abilities_so_far = estimate(select_trials_after_steps(trials, n_steps_done))
         abilities_so_far = with_judge_variance(abilities_so_far, trials, last_step=n_steps_done)
-        analysis = analyse_extended_run(abilities_so_far, top=top, max_regret=next_step.max_regret, previous=analyses)
+        analysis = analyze_extended_run(abilities_so_far, top=top, max_regret=next_step.max_regret, previous=analyses)
         analyses.append(analysis)
 
-    # analyse all answers
+    # analyze all answers
     max_regret = steps[-1].max_regret
     with_judges = with_judge_variance(abilities, trials)
-    analyses.append(analyse_extended_run(with_judges, top=top, max_regret=max_regret, previous=analyses))
+    analyses.append(analyze_extended_run(with_judges, top=top, max_regret=max_regret, previous=analyses))
     return abilities._replace(search=SearchState(top, max_regret, tuple(analyses)))
 
 
@@ -428,7 +428,7 @@ def fit_scale(trials: TrialsByItem, anchors: Abilities, *, select: ChunkFilter |
     """Compute the effects of the anchors from their abilities, and fit the effects of the items to the anchors' answers.
 
     The anchors are the agents of the first plan. The fit uses only those answered trials of two anchors that the plan's design
-    has drawn (role "main"). The answer to a trial of agents i and k on item j is modeled as centre + effect_i + effect_k +
+    has drawn (role "main"). The answer to a trial of agents i and k on item j is modeled as center + effect_i + effect_k +
     item_effect_j. The effect of an item without such trials is 0.
 
     trials : all trials of the run
@@ -436,7 +436,7 @@ def fit_scale(trials: TrialsByItem, anchors: Abilities, *, select: ChunkFilter |
     select : function that takes a chunk of trials and returns which of them may be used, bool array (n_trials,); all by
         default
 
-    Returns the mean ability of the anchors (`centre`), the effects of the anchors (`effect`), float array (n_anchors,), and of
+    Returns the mean ability of the anchors (`center`), the effects of the anchors (`effect`), float array (n_anchors,), and of
     the items (`item_effect`), float array (n_items,), with their variances.
     """
     return AnchorScale(
@@ -461,7 +461,7 @@ def link_agents(
         default
 
     Returns the effects of all agents (`effect`) with their variances (`variance`), float arrays (n_agents,). An effect is the
-    mean over linking trials of the answer minus `scale.centre` and the effects of anchor and item; NaN without an answered
+    mean over linking trials of the answer minus `scale.center` and the effects of anchor and item; NaN without an answered
     linking trial. A variance includes the errors of the scale; NaN if the answered linking trials are in fewer than 2 blocks.
     """
     return LinkedEffects(

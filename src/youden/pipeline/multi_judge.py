@@ -464,7 +464,7 @@ class JudgeSpread:
     n_effective : float
         Effective number of judges.
     variance : float
-        Variance between judges, without sampling error: that of an agent's centred ability by one judge around the
+        Variance between judges, without sampling error: that of an agent's centered ability by one judge around the
         agent's mean over all judges of this kind.
     low, high : float
         95% interval of `variance`.
@@ -505,8 +505,8 @@ class JudgeSpread:
         self.n_effective = effective_number_of_judges(n_judges, correlation)
 
         # mean squares between judges: in all, and expected from sampling
-        centred = by_judge - by_judge.mean(axis=1, keepdims=True)
-        squares = centred.var(axis=0, ddof=1)
+        centered = by_judge - by_judge.mean(axis=1, keepdims=True)
+        squares = centered.var(axis=0, ddof=1)
         total = float(squares.sum() / (n_agents - 1))
         sampling = float(sampling_variance.sum() / (n_agents - 1))
         df_total = (n_agents - 1) * (n_judges - 1)
@@ -515,7 +515,7 @@ class JudgeSpread:
 
         # variance between agents: observed, minus the parts of items and judges
         item_variance = np.diag(covariance.covariance)
-        observed = float(centred.mean(axis=0).var(ddof=1))
+        observed = float(centered.mean(axis=0).var(ddof=1))
         self.agent_variance = max(0.0, observed - float(np.nanmean(item_variance)) - total / n_judges)
 
         # variance of the mean over judges: (((M − 1)·s²_i + s²)/M − sampling_i)/M, at least that of the average agent

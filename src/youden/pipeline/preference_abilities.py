@@ -12,8 +12,8 @@ import numpy as np
 
 from youden.engines.trial_blocks import TrialsByItem
 from youden.pipeline.abilities import Abilities, EstimationRequest, make_no_answers_error
-from youden.pipeline.interim_analyses import analyse_rounds
-from youden.pipeline.linked_abilities import analyse_extended_search
+from youden.pipeline.interim_analyses import analyze_rounds
+from youden.pipeline.linked_abilities import analyze_extended_search
 from youden.protocol.designs.adaptive import Adaptive
 from youden.stats.trials.agent_rates import AgentRates
 from youden.stats.trials.preferences import fit_preferences
@@ -104,11 +104,11 @@ def estimate_preferences(trials: TrialsByItem, request: EstimationRequest) -> Ab
     plan = trials.plan
     is_search_in_rounds = plan.design == Adaptive.name
     if not is_search_in_rounds:
-        return analyse_extended_search(trials, _fit_abilities)  # estimates abilities only, if no extension is a search
+        return analyze_extended_search(trials, _fit_abilities)  # estimates abilities only, if no extension is a search
 
     def estimate_until(last_round: int) -> Abilities:
         """Estimate abilities by the answers of the rounds up to `last_round`."""
         trials_so_far = trials.select(plan, lambda columns: columns["step"] <= last_round)
         return _fit_abilities(trials_so_far)
 
-    return analyse_rounds(trials, request, estimate_until)
+    return analyze_rounds(trials, request, estimate_until)

@@ -33,7 +33,7 @@ from youden.pipeline.alternative_rankings import (
 from youden.pipeline.clones import find_plan_clones
 from youden.pipeline.interim_analyses import fit_search
 from youden.pipeline.linked_abilities import (
-    analyse_extended_search,
+    analyze_extended_search,
     estimate_extended_abilities,
     select_first_plan,
     shift_to_mean_on_first_items,
@@ -286,7 +286,7 @@ ESTIMATORS = (
     AbilityEstimator(lambda plan: plan.question == "preference", estimate_preferences),
     AbilityEstimator(
         lambda plan: plan.extensions is not None,
-        lambda trials, request: analyse_extended_search(
+        lambda trials, request: analyze_extended_search(
             trials,
             partial(estimate_extended_abilities, anchors=estimate_anchor_abilities(trials, target=request.target)),
         ),
@@ -348,7 +348,7 @@ def estimate_abilities(
         Population that the intervals refer to.
     previous_search : SearchState, optional
         State of the search after an earlier round. The analyses up to this round are not repeated. It has no effect unless the
-        plan is a search. Default: all rounds are analysed.
+        plan is a search. Default: all rounds are analyzed.
 
     Returns
     -------

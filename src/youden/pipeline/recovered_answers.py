@@ -21,6 +21,7 @@ from youden.judging.store.answers import open_store
 from youden.pipeline.request_hashes import get_hash_reader
 from youden.protocol.independent import match_trials, select_trials
 from youden.text.printable import redact_location
+from youden.text.sentences import format_count
 from youden.types import Finding, Plan, Verdicts
 from youden.types.pool import Ids, Json, Positions
 
@@ -277,8 +278,8 @@ def _combine_answers(
 
     n_saved = int((saved_row >= 0).sum())
     message = (
-        f"{n_saved:,} answers were taken from the run's own verdicts.parquet, because the store {store} does not hold them. "
-        "They are not requested again, but their raw texts are lost."
+        f"{format_count(n_saved, 'answer', 'was', 'were')} taken from the run's own verdicts.parquet instead of the store "
+        f"{store}. No request is sent again, but raw texts are lost."
     )
     warnings = (Finding("kept", message, facts={"n": n_saved}), *latest.warnings)
     return replace(latest, plan=plan, judge=judge, models=models, warnings=warnings, **columns)

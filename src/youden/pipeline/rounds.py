@@ -1,4 +1,4 @@
-"""Run a plan in rounds to its end: plan, judge, analyse, plan the next round.
+"""Run a plan in rounds to its end: plan, judge, analyze, plan the next round.
 
 Rounds to a given half-width sample all agents equally and ignore the ranking, so interim analyses cost no alpha. They
 can only stop a little early, if the variance happens to be underestimated. To limit that, there are few rounds, and

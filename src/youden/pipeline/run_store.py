@@ -16,6 +16,7 @@ from youden.judging.config.judge_files import JudgeConfig
 from youden.judging.store.answers import open_store
 from youden.pipeline.request_hashes import get_hash_reader
 from youden.text.printable import redact_location
+from youden.text.sentences import format_count
 from youden.types import Plan
 
 _LOG = logging.getLogger(__name__)
@@ -127,7 +128,7 @@ def _make_lost_answers_error(n_missing: int, folder: Path, previous_name: str, n
     previous_name, new_name : paths or URLs of the two stores, without passwords
     """
     return RunFolderError(
-        f"The store lacks {n_missing:,} answers that {folder} keeps in {previous_name}: got {new_name}. Remove "
+        f"The store lacks {format_count(n_missing, 'answer')} that {folder} keeps in {previous_name}: got {new_name}. Remove "
         "--store, `store:` or YOUDEN_STORE to use the run's own store, or run "
         f"`youden store copy {previous_name} {new_name}` first.",
         slug="run-store",

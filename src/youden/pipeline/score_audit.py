@@ -180,7 +180,7 @@ class Audit:
             unknown = "It is unknown whether removing items would change the first place"
             return f"{unknown}: {best} shares too few items with the other models."
         if self.removal_fraction is None:
-            return f"No removal of items that favour {best} puts another model ahead of it."
+            return f"No removal of items that favor {best} puts another model ahead of it."
         removed = f"{format_count(len(self.details.removal_items), 'item')} ({100 * self.removal_fraction:.1f}%)"
         return f"Without {removed}, {self.details.removal_first} is ahead of {best}."
 

@@ -1,6 +1,6 @@
 """Estimate the self-consistency of agents from the self-trials of a run, as abilities of a ranking.
 
-Every later step, from the ranking table to a gate, then works as for other plans. The covariance is not centred, because one
+Every later step, from the ranking table to a gate, then works as for other plans. The covariance is not centered, because one
 agent alone has no distance from an average agent.
 """
 

@@ -515,15 +515,15 @@ def _describe_pool(pool: Pool) -> str:
     groups = {agent.group for agent in pool.agents} - {None}
     n_prompts = sum(bool(item.prompt) for item in pool.items)
     return (
-        f"{format_count(pool.n_agents, 'agent')} × {pool.n_items:,} items: {responses}; "
-        f"{len(groups):,} groups of agents; {n_prompts:,} items with a prompt."
+        f"{format_count(pool.n_agents, 'agent')} × {format_count(pool.n_items, 'item')}: {responses}; "
+        f"{format_count(len(groups), 'group')} of agents; {format_count(n_prompts, 'item')} with a prompt."
     )
 
 
 def _describe_cost(cost: DesignCost) -> str:
     """Describe the number of calls of a plan and their price in one sentence, for a comment in the config."""
     usd = "at an unknown price" if cost.usd is None else f"about ${cost.usd:,.2f}"
-    return f"This plan is {cost.calls:,} calls, {usd} with {cost.judge}."
+    return f"This plan is {format_count(cost.calls, 'call')}, {usd} with {cost.judge}."
 
 
 def _suggest_cap(usd: float | None) -> float:

@@ -419,7 +419,7 @@ class RunView:
             check_argument("agents", agent, str, "Pass the id of each agent as an argument of its own.")
         check_argument("baseline", baseline, str, "Pass the id of an agent.")
         _check_label_options(labels, label, scale)
-        labelled = None if labels is None else read_answers(self.folder, labels, label=label, scale=scale)
+        labeled = None if labels is None else read_answers(self.folder, labels, label=label, scale=scale)
         gate = gate_run(
             self.folder,
             agents,
@@ -427,7 +427,7 @@ class RunView:
             margin=margin,
             ledger=None if ledger is None else Path(ledger),
             target=target,
-            labels=labelled,
+            labels=labeled,
         )
         if markdown is not None:
             write_file(Path(markdown), render_gate_markdown(gate))
@@ -458,7 +458,7 @@ class RunView:
             One row per agent, the highest quality first, with the columns of quality.csv. Among others, these are `agent`,
             `n_labels`, `label_mean`, `quality` (the estimated mean label, in the unit of the labels), `low` and `high` (its 95%
             interval), `rank` and `p_best` (probability of being the best). `attrs["summary"]` has sentences that
-            summarize the estimates, and `attrs["notes"]` sentences about labelled agents and items that are not in the run.
+            summarize the estimates, and `attrs["notes"]` sentences about labeled agents and items that are not in the run.
 
         Raises
         ------
@@ -541,7 +541,7 @@ class RunView:
         _check_label_options(labels, label, scale)
         existing = None if labels is None else read_answers(self.folder, labels, label=label, scale=scale)
         return choose_to_label(
-            self.folder, n, Path(out), purpose=purpose, labelled=existing, show_agents=show_agents, seed=seed
+            self.folder, n, Path(out), purpose=purpose, labeled=existing, show_agents=show_agents, seed=seed
         )
 
     def export(

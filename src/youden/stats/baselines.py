@@ -2,7 +2,7 @@
 
 A name loads a function without arguments that makes an unfitted estimator with `fit(scores)`, `predict()` and
 `ability_`. Another package adds one by the entry-point group `youden.baselines`. The nuclear norm is applied to scores
-that are not centred, so that it also shrinks additive effects.
+that are not centered, so that it also shrinks additive effects.
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ def flag_groups(totals: PairTotals, *, prior_flags: Bools | None = None) -> Flag
 
     Notes
     -----
-    The mean answer m_ik of a pair is modelled as a_i + a_k, fitted robustly. With e_ik = a_i + a_k plus its standard error,
+    The mean answer m_ik of a pair is modeled as a_i + a_k, fitted robustly. With e_ik = a_i + a_k plus its standard error,
     the corrected agreement of a group is Σn(m − e)/Σn(1 − e) over its pairs, with n the number of answers: the fraction
     of the largest possible excess over e that the group reaches. Cohen's kappa is the same fraction with the agreement of
     independent raters as e.
@@ -195,7 +195,7 @@ class PairAgreement(NamedTuple):
         means = totals.means
         n_agents = len(means.mean)
         n_answers = means.n
-        total = totals.uncentred_total + totals.uncentred_total.T
+        total = totals.uncentered_total + totals.uncentered_total.T
         is_compared_pair = np.triu(means.compared, 1)  # each pair once
         has_enough_pairs = is_compared_pair.sum() > n_agents
         if n_agents < MIN_AGENTS_FOR_COPYING or not has_enough_pairs:

@@ -51,14 +51,14 @@ class PairTotals:
     total, weight, squares : float array (n_agents, n_agents)
         Σwy, Σw and Σwy² over the answers of each ordered pair, with y the answer minus the mean of its item and w
         its weight.
-    uncentred_total : float array (n_agents, n_agents)
+    uncentered_total : float array (n_agents, n_agents)
         Σwx over the answers x of each ordered pair.
     n_answers : float array (n_agents, n_agents)
         Number of answers of positive weight.
     """
 
     def __init__(self, n_agents: int) -> None:
-        self.total, self.weight, self.squares, self.n_answers, self.uncentred_total = np.zeros((5, n_agents, n_agents))
+        self.total, self.weight, self.squares, self.n_answers, self.uncentered_total = np.zeros((5, n_agents, n_agents))
 
     @classmethod
     def from_chunks(cls, chunks: Iterable[PairChunk], n_agents: int) -> PairTotals:
@@ -100,7 +100,7 @@ class PairTotals:
         """Add the answers of a chunk to the sums of their ordered pairs of agents, in place.
 
         The sums are those of the weights, of weight × answer and of weight × squared answer. The mean answer on the same
-        item is subtracted from each answer, except in `uncentred_total`.
+        item is subtracted from each answer, except in `uncentered_total`.
 
         Parameters
         ----------
@@ -110,19 +110,19 @@ class PairTotals:
         n_agents = len(self.weight)
         pair = index_pairs(chunk, n_agents)
         weight = chunk.weight
-        centred_answer = _centre_by_item(chunk)
+        centered_answer = _center_by_item(chunk)
 
         self.n_answers += sum_by_pair(pair, weight > 0, n_agents)
         self.weight += sum_by_pair(pair, weight, n_agents)
-        self.total += sum_by_pair(pair, weight * centred_answer, n_agents)
-        self.squares += sum_by_pair(pair, weight * centred_answer**2, n_agents)
-        self.uncentred_total += sum_by_pair(pair, weight * chunk.value, n_agents)
+        self.total += sum_by_pair(pair, weight * centered_answer, n_agents)
+        self.squares += sum_by_pair(pair, weight * centered_answer**2, n_agents)
+        self.uncentered_total += sum_by_pair(pair, weight * chunk.value, n_agents)
 
     @property
     def mean_answer(self) -> float:
         """Weighted mean of all answers; 0 without an answer."""
         total_weight = float(self.weight.sum())
-        return float(self.uncentred_total.sum()) / total_weight if total_weight else 0.0
+        return float(self.uncentered_total.sum()) / total_weight if total_weight else 0.0
 
     @property
     def means(self) -> PairMeans:
@@ -143,17 +143,17 @@ class PairTotals:
         n_answers = self.n_answers + self.n_answers.T
 
         is_compared = pair_weight > 0
-        centred_mean = np.divide(pair_total, pair_weight, out=np.zeros(pair_weight.shape), where=is_compared)
+        centered_mean = np.divide(pair_total, pair_weight, out=np.zeros(pair_weight.shape), where=is_compared)
 
         # with answers y of weight w and their mean ȳ: Σw·(y − ȳ)² = Σw·y² − Σw·ȳ², at least 0 despite rounding
-        residual_squares = np.maximum(pair_squares - pair_weight * centred_mean**2, 0)
+        residual_squares = np.maximum(pair_squares - pair_weight * centered_mean**2, 0)
         residual_squares = np.where(is_compared, residual_squares, 0.0)
 
-        mean = np.where(is_compared, centred_mean + self.mean_answer, np.nan)
+        mean = np.where(is_compared, centered_mean + self.mean_answer, np.nan)
         return _add_std_errors(mean, pair_weight, n_answers, residual_squares)
 
 
-def _centre_by_item(chunk: PairChunk) -> Floats:
+def _center_by_item(chunk: PairChunk) -> Floats:
     """Subtract from each answer the mean of its item: float array (n_trials,)."""
     weight_by_item = np.maximum(np.bincount(chunk.item, chunk.weight), np.finfo(np.float64).tiny)
     mean = np.bincount(chunk.item, chunk.weight * chunk.value) / weight_by_item
@@ -361,8 +361,8 @@ def fit_weighted_abilities(chunks: ChunkSource, totals: PairTotals, partners: Pa
 
     # solve a_i + Σ_k share_ik·a_k = mean answer of i, with the shares and means of pairs
     inverse = np.linalg.pinv(answer_share * pair_weight + np.diag(is_scored * 1.0), rcond=1e-8)
-    uncentred_total = pair_total + totals.mean_answer * pair_weight
-    effect = inverse @ (answer_share * uncentred_total).sum(axis=1)
+    uncentered_total = pair_total + totals.mean_answer * pair_weight
+    effect = inverse @ (answer_share * uncentered_total).sum(axis=1)
 
     # θ_i = (K − 2)/(K − 1)·a_i + K/(K − 1)·ā
     scale = (K - 2) / (K - 1)
@@ -427,7 +427,7 @@ def _sum_by_item(chunk: PairChunk, answer_share: Floats, effect: Floats, mean_an
     partner = np.append(chunk.second, chunk.first)
     item = np.tile(chunk.item, 2)
     weight = np.tile(chunk.weight, 2)
-    answer = np.tile(_centre_by_item(chunk) + mean_answer, 2)
+    answer = np.tile(_center_by_item(chunk) + mean_answer, 2)
     share = answer_share[agent, partner] * weight
     residual = answer - effect[agent] - effect[partner]
     counted_weight = np.where(share > 0, weight, 0.0)  # answers of partners without weight do not count

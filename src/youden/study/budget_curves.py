@@ -146,7 +146,7 @@ class BudgetRow:
     rho_mean, rho_sd : float or None
         Mean and standard deviation of Spearman's ρ to the dense ranking; the latter is None with one seed.
     coverage : float or None
-        Share of agents whose 95% interval covers their dense ability, both centred; None without intervals.
+        Share of agents whose 95% interval covers their dense ability, both centered; None without intervals.
     half_width : float or None
         Mean half-width of these intervals; None without intervals.
     regret : float or None
@@ -532,14 +532,14 @@ def _measure_intervals(estimate: Estimate, dense_ability: Floats) -> tuple[float
     Returns the coverage and the mean half-width; both are NaN if no agent has an interval.
     """
     mean = np.nanmean(estimate.ability)
-    centred_low = estimate.low - mean
-    centred_high = estimate.high - mean
-    centred_dense = dense_ability - np.nanmean(dense_ability)
+    centered_low = estimate.low - mean
+    centered_high = estimate.high - mean
+    centered_dense = dense_ability - np.nanmean(dense_ability)
 
-    has_interval = ~(np.isnan(estimate.low) | np.isnan(centred_dense))
+    has_interval = ~(np.isnan(estimate.low) | np.isnan(centered_dense))
     if not has_interval.any():
         return np.nan, np.nan
-    is_covered = (centred_low <= centred_dense) & (centred_dense <= centred_high)
+    is_covered = (centered_low <= centered_dense) & (centered_dense <= centered_high)
     coverage = float(is_covered[has_interval].mean())
     half_width = float((estimate.high - estimate.low)[has_interval].mean() / 2)
     return coverage, half_width

@@ -1,4 +1,4 @@
-"""Describe in sentences how two judges differ: in rankings, in agents, and in the families that they favour."""
+"""Describe in sentences how two judges differ: in rankings, in agents, and in the families that they favor."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def describe_shifts(shifts: JudgeShifts) -> Iterator[str]:
     yield from dict.fromkeys(texts)  # two judges of one family have the same text
     if any(family.favoured_by for family in shifts.families):
         yield (
-            f"A preference is relative: {second} favouring a family and {first} disfavouring it cannot be distinguished. "
+            f"A preference is relative: {second} favoring a family and {first} disfavoring it cannot be distinguished. "
             "Run a third judge to decide."
         )
 
@@ -103,7 +103,7 @@ def _describe_agents(shifts: JudgeShifts) -> str:
 
 
 def _describe_self_preference(judge: str, shifts: JudgeShifts) -> str:
-    """Describe whether a judge favours agents of its own model family, or why that cannot be tested.
+    """Describe whether a judge favors agents of its own model family, or why that cannot be tested.
 
     The sentence is the same for both judges if they are of one family.
     """
@@ -124,7 +124,7 @@ def _describe_self_preference(judge: str, shifts: JudgeShifts) -> str:
 
 
 def _describe_preference(judge: str, family: FamilyShift, shifts: JudgeShifts) -> str:
-    """Describe whether a judge favours agents of its own model family, or why the data cannot show it.
+    """Describe whether a judge favors agents of its own model family, or why the data cannot show it.
 
     A curve predicts an agent's yes rate by the second judge from the first judge's answers. The shift of a family is the mean
     distance of its agents from this curve.
@@ -152,7 +152,7 @@ def _describe_preference(judge: str, family: FamilyShift, shifts: JudgeShifts) -
         return f"No self-preference of {judge} is shown: agents of {members} have a shift of {shift_text}."
     one_sided_p_value = family.p_value / 2
     return (
-        f"{judge} favours agents of its own family {family.family} ({family.n_agents}): {shift_text}, "
+        f"{judge} favors agents of its own family {family.family} ({family.n_agents}): {shift_text}, "
         f"one-sided p = {one_sided_p_value:.3f}."
     )
 

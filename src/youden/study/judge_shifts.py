@@ -1,4 +1,4 @@
-"""Compare two judges: agents whose abilities shift, families that a judge favours, and agreement of the rankings.
+"""Compare two judges: agents whose abilities shift, families that a judge favors, and agreement of the rankings.
 
 Neither judge is assumed to be right: every shift of the second judge is relative to the first.
 """
@@ -94,7 +94,7 @@ class FamilyShift:
     identifiable : bool
         Whether the shift can be distinguished from a nonlinear relation between the judges.
     judges, favoured_by : tuple of str
-        Judges of this family, and those that are shown to favour it.
+        Judges of this family, and those that are shown to favor it.
     """
 
     family: str
@@ -152,8 +152,8 @@ class JudgeShifts:
 
         Notes
         -----
-        The second judge favours its own family if the interval of the family's shift is above 0, and above all shifts that a
-        nonlinear relation between the judges may cause. The first judge favours its own family if the interval is below
+        The second judge favors its own family if the interval of the family's shift is above 0, and above all shifts that a
+        nonlinear relation between the judges may cause. The first judge favors its own family if the interval is below
         both. This is a one-sided test with an error rate of 5% over all judges tested. The interval therefore has a level
         of 90% if the pool has agents of only one judge's family, otherwise of 95%.
         """
@@ -270,7 +270,7 @@ def _compute_family_shift(
     rng: np.random.Generator,
     level: float,
 ) -> FamilyShift:
-    """Compute the shift of a family of agents under the second judge, and which judges favour the family.
+    """Compute the shift of a family of agents under the second judge, and which judges favor the family.
 
     A curve predicts yes rates by the second judge from abilities under the first judge. The shift is the mean distance of the
     family from this curve. An error of the curve can also cause a shift, above all if the family's abilities are similar.
@@ -318,12 +318,12 @@ def _compute_family_shift(
         together=is_clustered,
         identifiable=_is_distinguishable(estimate, is_clustered, curve_range),
         judges=judges,
-        favoured_by=_list_favouring_judges(judges, tuple(judge_families), sign),
+        favoured_by=_list_favoring_judges(judges, tuple(judge_families), sign),
     )
 
 
 def _list_judges_of_family(name: str, judge_families: Mapping[str, str | None]) -> tuple[str, ...]:
-    """List the judges of a model family, whose name may be spelt differently for judges and agents.
+    """List the judges of a model family, whose name may be spelled differently for judges and agents.
 
     judge_families : model family of each judge, None if unknown
     """
@@ -452,10 +452,10 @@ def _is_distinguishable(estimate: LabelShift, is_clustered: bool, curve_range: t
     return not is_significant and is_range_finite and not is_clustered
 
 
-def _list_favouring_judges(judges_of_family: tuple[str, ...], judges: tuple[str, ...], sign: int) -> tuple[str, ...]:
-    """List the judges that favour their own family: a single judge, or none.
+def _list_favoring_judges(judges_of_family: tuple[str, ...], judges: tuple[str, ...], sign: int) -> tuple[str, ...]:
+    """List the judges that favor their own family: a single judge, or none.
 
-    A judge favours its family if it rates the family significantly higher than the other judge does, and the other judge is not
+    A judge favors its family if it rates the family significantly higher than the other judge does, and the other judge is not
     of this family.
 
     judges_of_family : names of the judges of the family

@@ -429,8 +429,12 @@ def _intersect(ids: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
 
 
 def make_unique_names(names: Sequence[str]) -> tuple[str, ...]:
-    """Return the names; equal names get their position appended, from 1."""
-    return tuple(name if names.count(name) == 1 else f"{name} ({number})" for number, name in enumerate(names, 1))
+    """Return the names; equal names get their position appended, from 1, until all names are different."""
+    if len(set(names)) == len(names):
+        return tuple(names)
+    return make_unique_names(
+        [name if names.count(name) == 1 else f"{name} ({number})" for number, name in enumerate(names, 1)]
+    )
 
 
 def _index_shared(

@@ -27,7 +27,7 @@ class Agreement:
 
 @dataclass(frozen=True)
 class Disagreement:
-    """Agent whose ranks by label and by ability differ; ranks are among the labelled agents, and 1 is best."""
+    """Agent whose ranks by label and by ability differ; ranks are among the labeled agents, and 1 is best."""
 
     agent: str
     """Id of the agent."""
@@ -79,11 +79,11 @@ class LabelFacts:
     kendall: Agreement
     """Kendall's τ-b of abilities and labels."""
     auc: Agreement | None
-    """Probability that an agent labelled 1 ranks above one labelled 0; None unless all labels are 0 or 1."""
+    """Probability that an agent labeled 1 ranks above one labeled 0; None unless all labels are 0 or 1."""
     n_positive: int | None
-    """Number of agents labelled 1; None unless all labels are 0 or 1."""
+    """Number of agents labeled 1; None unless all labels are 0 or 1."""
     cells: CellAgreement | None
-    """Agreement of cells; None if only agents are labelled."""
+    """Agreement of cells; None if only agents are labeled."""
     disagreements: tuple[Disagreement, ...]
     """Agents with the largest gaps between their ranks, largest first."""
     n_unexplained: int
@@ -120,7 +120,7 @@ class QualityRow:
     """
 
     agent: Annotated[str, Meaning("id of the agent")]
-    n_labels: Annotated[int, Meaning("number of its labelled responses", heading="labels")]
+    n_labels: Annotated[int, Meaning("number of its labeled responses", heading="labels")]
     label_mean: Annotated[float | None, Meaning("mean of its labels; empty if it has none", heading="label mean")]
     quality: Annotated[
         float | None,
@@ -185,7 +185,7 @@ class QualityFacts:
     level: float
     """Confidence level of all intervals."""
     n_labels: int
-    """Number of labelled responses."""
+    """Number of labeled responses."""
     best: str
     """Agent with the highest quality."""
     regret_bound: float
@@ -199,7 +199,7 @@ class QualityFacts:
     agents: tuple[QualityRow, ...]
     """One row per agent, best first."""
     notes: tuple[str, ...] = ()
-    """Remarks, such as on labelled agents that are not in the run."""
+    """Remarks, such as on labeled agents that are not in the run."""
 
     @property
     def tie(self) -> str:

@@ -46,6 +46,7 @@ from youden.report.pages.writing import (
     render_runs,
 )
 from youden.text.printable import printable
+from youden.text.sentences import format_count
 from youden.types import Verdicts
 from youden.types.pool import Json
 from youden.view.guard import Guard
@@ -374,7 +375,7 @@ def _ranking_to_json(state: LiveState) -> dict[str, object]:
         cells: list[Json] = [printable(format_cell(agent, column)) for column in columns]
         rows.append(_agent_to_json(agent, cells))
 
-    source = f"the store, {state.n_answered:,} answers so far"
+    source = f"the store, {format_count(state.n_answered, 'answer')} so far"
     return {
         "ranking": rows,
         "headings": [column.heading.capitalize() for column in columns],

@@ -311,7 +311,7 @@ def _find_request_hashes(judge: JudgeConfig, experiment: Experiment, result: Exp
 
 BASELINES = {
     "lexical": "This judge is a free similarity baseline, not a model: it counts shared words, cannot detect contradiction or "
-    "paraphrase, and favours long texts. Its rates show only that texts of one item share words here; they show nothing about a "
+    "paraphrase, and favors long texts. Its rates show only that texts of one item share words here; they show nothing about a "
     "model."
 }
 """Note on judges that are not models, by backend; it is shown whether or not they pass."""

@@ -15,7 +15,7 @@ from youden.data.folder.run_config import RunConfig
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError, PlanError
 from youden.pipeline.abilities import LEVEL, Abilities, select_best_agents
-from youden.pipeline.interim_analyses import analyse_extended_run
+from youden.pipeline.interim_analyses import analyze_extended_run
 from youden.pipeline.ranking import estimate_abilities
 from youden.pipeline.recommendation import explain_no_discrimination
 from youden.protocol.designs.adaptive import DEFAULT_ROUNDS, select_contenders
@@ -123,7 +123,7 @@ def _allocate_by_regret(
         selection = select_best_agents(abilities, differences)
     else:
         # the run was planned for another purpose, so this is the first analysis
-        analysis = analyse_extended_run(abilities, top=top, max_regret=max_regret)
+        analysis = analyze_extended_run(abilities, top=top, max_regret=max_regret)
         selection = select_best(abilities.ability, abilities.covariance, differences, top=top)
 
     if selection is not None and selection.regret_bound <= max_regret:

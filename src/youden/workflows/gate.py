@@ -36,7 +36,7 @@ from youden.types.facts import POSITION_REMEDY, ChoiceFacts, RunFacts
 from youden.types.pool import Floats, Json, Positions
 from youden.types.recommendation import Recommendation
 from youden.workflows.gate_answers import DifferenceForecast, GateAnswers, QualityDifference, read_answers
-from youden.workflows.quality import LabelledAnswers, add_quality_comparison
+from youden.workflows.quality import LabeledAnswers, add_quality_comparison
 
 MARGIN = 0.05
 _CONDITIONAL_POWER = 0.9
@@ -168,7 +168,7 @@ class Gate:
 
     @property
     def outcome(self) -> GateOutcome:
-        """The least favourable outcome of all agents."""
+        """The least favorable outcome of all agents."""
         order: tuple[GateOutcome, ...] = ("worse", "undecided", "no worse", "better")
         return min((row.outcome for row in self.agents), key=order.index)
 
@@ -214,7 +214,7 @@ class GateAnalysis:
     level: float
 
 
-def _resolve_target(folder: RunFolder, target: Target | None, labels: LabelledAnswers | None) -> Target:
+def _resolve_target(folder: RunFolder, target: Target | None, labels: LabeledAnswers | None) -> Target:
     """Return the population of items to which the conclusions of a gate refer.
 
     A gate is a non-inferiority test of agents against a baseline. A comparison by quality or by preferences always refers to
@@ -253,12 +253,12 @@ def plan_analyses(
     baseline: str,
     ledger: Path | None = None,
     target: Target | None = None,
-    labels: LabelledAnswers | None = None,
+    labels: LabeledAnswers | None = None,
 ) -> tuple[GateAnalysis, ...]:
     """Determine the interim analyses that the next call of `gate_run` would make; nothing is computed or written.
 
     A gate compares new agents with a baseline. Each interim analysis of the same comparison spends less alpha than the
-    one before, so their numbers are kept in a file, the ledger. An analysis of answers that were analysed before keeps
+    one before, so their numbers are kept in a file, the ledger. An analysis of answers that were analyzed before keeps
     its number.
 
     Parameters
@@ -276,7 +276,7 @@ def plan_analyses(
         Population for which the intervals hold: more items like those of the run, or its items alone. With `labels` and for a
         run that asks for preferences, only "items-like-these" is allowed. Default: "these-items" if this is the target of the
         run and allowed, otherwise "items-like-these".
-    labels : LabelledAnswers, optional
+    labels : LabeledAnswers, optional
         Labels, if quality is compared instead of ability.
 
     Returns
@@ -306,7 +306,7 @@ def gate_run(
     margin: float = MARGIN,
     ledger: Path | None = None,
     target: Target | None = None,
-    labels: LabelledAnswers | None = None,
+    labels: LabeledAnswers | None = None,
 ) -> Gate:
     """Test whether agents are better, worse or no worse than a baseline, and record the interim analyses.
 
@@ -324,15 +324,15 @@ def gate_run(
         Population for which the intervals hold: more items like those of the run, or its items alone. With `labels` and for a
         run that asks for preferences, only "items-like-these" is allowed. Default: "these-items" if this is the target of the
         run and allowed, otherwise "items-like-these".
-    labels : LabelledAnswers, optional
-        Labelled responses of the run, from `workflows.quality.read_answers`. Quality is then compared instead of ability. If
+    labels : LabeledAnswers, optional
+        Labeled responses of the run, from `workflows.quality.read_answers`. Quality is then compared instead of ability. If
         labels were added or changed, the gate counts as another analysis.
 
     Returns
     -------
     Gate
         One result per distinct agent (`agents`), whose `outcome` is "better", "no worse", "worse" or "undecided". The `outcome`
-        of the gate is the least favourable of these; "undecided" is less favourable than "no worse". An agent with answers on
+        of the gate is the least favorable of these; "undecided" is less favorable than "no worse". An agent with answers on
         fewer than 6 items (`MIN_ITEMS`) is undecided. All agents are undecided if the judge does not discriminate, unless labels
         are given. In both cases, the agents have no interval, and their analyses are not recorded.
 

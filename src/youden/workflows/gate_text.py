@@ -171,7 +171,7 @@ def _describe_required_items(required: RequiredCalls, *, is_imported: bool) -> s
     if required.conditional_power is not None:
         reason = (
             "Even with all possible paired comparisons on these items, the conditional power is only "
-            f"{required.conditional_power:.0%} in the least favourable case"
+            f"{required.conditional_power:.0%} in the least favorable case"
         )
     elif is_imported:
         reason = "An imported run cannot be extended"

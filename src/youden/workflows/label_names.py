@@ -110,7 +110,7 @@ def _check_one_name_per_agent(table: LabelTable, ids: Set[str], id_by_name: Mapp
 
 
 def quote_with_suggestions(
-    names: Iterable[str], candidates: Iterable[str], *, labelled: Collection[str] = ()
+    names: Iterable[str], candidates: Iterable[str], *, labeled: Collection[str] = ()
 ) -> list[str]:
     """Quote unknown names, each with the most similar candidate as a suggestion, for an error message.
 
@@ -120,7 +120,7 @@ def quote_with_suggestions(
         Unknown names. Duplicates are ignored. Only the first 500 names (`MAX_NAMES_COMPARED`) can get a suggestion.
     candidates : iterable of str
         Known names. Case and surrounding spaces are ignored in comparisons.
-    labelled : collection of str, default ()
+    labeled : collection of str, default ()
         Candidates that already have a label. A name is probably not a misspelling of one of these, so names that resemble them
         are listed later.
 
@@ -135,11 +135,11 @@ def quote_with_suggestions(
     closest = _find_closest_candidates(unknown[:MAX_NAMES_COMPARED], candidates)
 
     def get_sort_key(name: str) -> tuple[bool, float]:
-        """Return a sort key: names that resemble an unlabelled candidate come first, names that resemble none last."""
+        """Return a sort key: names that resemble an unlabeled candidate come first, names that resemble none last."""
         if name not in closest:
             return True, 0.0
         candidate, similarity = closest[name]
-        return candidate in labelled, -similarity
+        return candidate in labeled, -similarity
 
     quoted = []
     unknown.sort(key=get_sort_key)
@@ -181,52 +181,52 @@ def describe_renamed_agents(id_by_name: Mapping[str, str]) -> list[str]:
     if not id_by_name:
         return []
     renamed = [f"'{name}' is '{agent_id}'" for name, agent_id in id_by_name.items()]
-    return [f"Labelled under another name: {', '.join(shorten_list(renamed))}."]
+    return [f"Labeled under another name: {', '.join(shorten_list(renamed))}."]
 
 
-def describe_unknown_agents(labelled: Iterable[str], agent_ids: Collection[str]) -> list[str]:
-    """Describe in one sentence which labelled agents are not in a run.
+def describe_unknown_agents(labeled: Iterable[str], agent_ids: Collection[str]) -> list[str]:
+    """Describe in one sentence which labeled agents are not in a run.
 
-    labelled : names of the labelled agents, may repeat
+    labeled : names of the labeled agents, may repeat
     agent_ids : ids of the agents of the run
 
-    Returns a list with this one sentence, or an empty list if all labelled agents are in the run.
+    Returns a list with this one sentence, or an empty list if all labeled agents are in the run.
     """
-    names = dict.fromkeys(labelled)
+    names = dict.fromkeys(labeled)
     unknown = [name for name in names if name not in agent_ids]
     if not unknown:
         return []
-    suggestions = ", ".join(quote_with_suggestions(unknown, agent_ids, labelled=names))
-    return [f"{len(unknown)} of {len(names)} labelled agents are not in this run and are left out: {suggestions}."]
+    suggestions = ", ".join(quote_with_suggestions(unknown, agent_ids, labeled=names))
+    return [f"{len(unknown)} of {len(names)} labeled agents are not in this run and are left out: {suggestions}."]
 
 
-def describe_unknown_items(labelled_ids: Iterable[str], item_ids: Collection[str], *, consequence: str) -> list[str]:
-    """Describe which labelled items are not in a run, and which of their ids resemble one of the run.
+def describe_unknown_items(labeled_ids: Iterable[str], item_ids: Collection[str], *, consequence: str) -> list[str]:
+    """Describe which labeled items are not in a run, and which of their ids resemble one of the run.
 
-    labelled_ids : ids of the labelled items, may repeat
+    labeled_ids : ids of the labeled items, may repeat
     item_ids : ids of the items of the run
     consequence : clause that states what happens to the labels of these items, for example "the labels count nevertheless"
 
-    Returns an empty list if all labelled items are in the run. Otherwise, the first sentence has the number of unknown items and
+    Returns an empty list if all labeled items are in the run. Otherwise, the first sentence has the number of unknown items and
     the first five of their ids. A second one names ids that resemble an id of the run, if there are any.
     """
-    unknown_ids = [item_id for item_id in dict.fromkeys(labelled_ids) if item_id not in item_ids]
+    unknown_ids = [item_id for item_id in dict.fromkeys(labeled_ids) if item_id not in item_ids]
     if not unknown_ids:
         return []
     quoted = ", ".join(shorten_list(f"'{item_id}'" for item_id in unknown_ids))
-    items_are = format_count(len(unknown_ids), "labelled item", "is", "are")  # such as "3 labelled items are"
+    items_are = format_count(len(unknown_ids), "labeled item", "is", "are")  # such as "3 labeled items are"
     return [f"{items_are} not in this run; {consequence}: {quoted}.", *_describe_similar_ids(item_ids, unknown_ids)]
 
 
-def _describe_similar_ids(ids: Iterable[str], labelled_ids: Iterable[str]) -> list[str]:
-    """Describe in one sentence which labelled ids differ so little from those of a run that they may mean the same.
+def _describe_similar_ids(ids: Iterable[str], labeled_ids: Iterable[str]) -> list[str]:
+    """Describe in one sentence which labeled ids differ so little from those of a run that they may mean the same.
 
     ids : ids in the run
-    labelled_ids : ids in the labels
+    labeled_ids : ids in the labels
 
     Returns a list with this one sentence, or an empty list if there are no such ids.
     """
-    similar_ids = describe_similar_new_names(ids, labelled_ids)
+    similar_ids = describe_similar_new_names(ids, labeled_ids)
     return [f"{similar_ids[0].upper()}{similar_ids[1:]}."] if similar_ids else []
 
 

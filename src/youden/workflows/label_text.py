@@ -63,7 +63,7 @@ def _describe_interval(rho: Agreement, *, n_agents: int) -> Iterator[str]:
 def _describe_cell_agreement(cells: CellAgreement) -> str:
     """Describe how well scores and labels of single cells (one agent on one item each) agree."""
     if cells.overall.value is None:
-        return f"Single cells cannot be compared: {cells.n_cells:,} cells have both a score and a label."
+        return f"Single cells cannot be compared: {format_count(cells.n_cells, 'cell', 'has', 'have')} both a score and a label."
     overall = f"Over single cells ({cells.n_cells:,}), ρ = {_format_with_interval(cells.overall)}"
     if cells.within_item.value is None:
         return f"{overall}; too few agents differ within items."

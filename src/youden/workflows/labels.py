@@ -72,7 +72,7 @@ def open_labels(path: Path, agents: Sequence[Agent], *, repeated: bool = False) 
     Raises
     ------
     ConfigError
-        [labels-unknown] if no agent of the run is labelled; [labels-alias] if two names in the file refer to one agent.
+        [labels-unknown] if no agent of the run is labeled; [labels-alias] if two names in the file refer to one agent.
     ImportFormatError
         If the file cannot be read as labels; if `repeated` is False and the file has several labels for an agent, or for
         an agent and item.
@@ -80,19 +80,19 @@ def open_labels(path: Path, agents: Sequence[Agent], *, repeated: bool = False) 
     agent_ids = [agent.id for agent in agents]
     labels = read_labels(path, repeated=repeated)
     table = rename_to_agent_ids(labels, agent_ids, get_unique_aliases(agents))
-    check_labelled_agents(str(path), table.agents, agent_ids)
+    check_labeled_agents(str(path), table.agents, agent_ids)
     return table
 
 
-def check_labelled_agents(source: str, names: Sequence[str], agent_ids: Sequence[str]) -> None:
-    """Check that at least one labelled agent is an agent of the run.
+def check_labeled_agents(source: str, names: Sequence[str], agent_ids: Sequence[str]) -> None:
+    """Check that at least one labeled agent is an agent of the run.
 
     Parameters
     ----------
     source : str
         Name of the table of labels, with which the error begins.
     names : sequence of str
-        Names of the labelled agents; they may repeat.
+        Names of the labeled agents; they may repeat.
     agent_ids : sequence of str
         Ids of the agents of the run.
 
@@ -103,9 +103,9 @@ def check_labelled_agents(source: str, names: Sequence[str], agent_ids: Sequence
     """
     if set(names) & set(agent_ids):
         return
-    labelled_names = ", ".join(quote_with_suggestions(names, agent_ids))
+    labeled_names = ", ".join(quote_with_suggestions(names, agent_ids))
     raise ConfigError(
-        f"{source} labels no agent of this run: got {labelled_names}. The run has {', '.join(shorten_list(agent_ids))}. "
+        f"{source} labels no agent of this run: got {labeled_names}. The run has {', '.join(shorten_list(agent_ids))}. "
         "Use these ids in the labels.",
         slug="labels-unknown",
     )
@@ -133,7 +133,7 @@ def validate(folder: RunFolder, table: LabelTable) -> Validation:
 
     Notes
     -----
-    If items are labelled, the label of an agent is its mean over items. In addition, labels of cells (an agent on an item) are
+    If items are labeled, the label of an agent is its mean over items. In addition, labels of cells (an agent on an item) are
     then correlated with scores of cells. The confidence interval of a rank follows from the intervals of the differences
     between the agent and all others, in ability or in mean label.
     """
@@ -360,7 +360,7 @@ def _compute_label_ranks(
 
 
 def _compute_mean_labels(table: LabelTable, column: int) -> dict[str, float]:
-    """Compute the mean label of each labelled agent, by its id.
+    """Compute the mean label of each labeled agent, by its id.
 
     If the table labels responses to items, the mean over items is rounded to 12 significant digits. If it labels whole agents,
     an agent has a single label, which is returned.
@@ -383,12 +383,12 @@ def _describe_coverage(table: LabelTable, ranking: Sequence[RankingRow], item_id
 
     Each difference is one sentence.
     """
-    notes = _describe_labelled_agents(table, ranking)
+    notes = _describe_labeled_agents(table, ranking)
     if table.left_out:
         columns = ", ".join(repr(name) for name in table.left_out)
         notes.append(f"Columns that are not labels, because they have no number or no name: {columns}.")
     if table.items is not None:
-        notes += _describe_labelled_items(table, {row.agent for row in ranking}, set(item_ids))
+        notes += _describe_labeled_items(table, {row.agent for row in ranking}, set(item_ids))
     return notes
 
 
@@ -397,49 +397,49 @@ def _has_label(table: LabelTable) -> Bools:
     return np.asarray((~np.isnan(table.value)).any(axis=1))
 
 
-def _describe_labelled_agents(table: LabelTable, ranking: Sequence[RankingRow]) -> list[str]:
+def _describe_labeled_agents(table: LabelTable, ranking: Sequence[RankingRow]) -> list[str]:
     """Describe how the agents of a table of labels differ from the agents of a run.
 
     table : labels, and the agent ids of names that the table uses in place of ids
     ranking : ranking of the run, one row per agent
 
-    Returns one sentence for each kind of difference that exists: agents that the table names differently, labelled
-    agents that are not in the run, agents of the run without a label, and labelled agents without an ability.
+    Returns one sentence for each kind of difference that exists: agents that the table names differently, labeled
+    agents that are not in the run, agents of the run without a label, and labeled agents without an ability.
     """
     ranked = dict.fromkeys(row.agent for row in ranking)
-    labelled = dict.fromkeys(compress(table.agents, _has_label(table)))
-    unlabelled = [agent for agent in ranked if agent not in labelled]
-    without_ability = [row.agent for row in ranking if row.ability is None and row.agent in labelled]
+    labeled = dict.fromkeys(compress(table.agents, _has_label(table)))
+    unlabeled = [agent for agent in ranked if agent not in labeled]
+    without_ability = [row.agent for row in ranking if row.ability is None and row.agent in labeled]
 
-    notes = [*describe_renamed_agents(table.id_by_name), *describe_unknown_agents(labelled, ranked)]
-    if unlabelled:
-        names = ", ".join(shorten_list(unlabelled))
-        notes.append(f"{len(unlabelled)} of {len(ranked)} agents have no label: {names}.")
+    notes = [*describe_renamed_agents(table.id_by_name), *describe_unknown_agents(labeled, ranked)]
+    if unlabeled:
+        names = ", ".join(shorten_list(unlabeled))
+        notes.append(f"No label for {len(unlabeled)} of {len(ranked)} agents: {names}.")
     if without_ability:
         names = ", ".join(shorten_list(without_ability))
         notes.append(f"Agents with a label but without an ability: {names}.")
     return notes
 
 
-def _describe_labelled_items(table: LabelTable, agents: set[str], items: set[str]) -> list[str]:
-    """Describe labelled items that are not in the run, and agents that are labelled on different items.
+def _describe_labeled_items(table: LabelTable, agents: set[str], items: set[str]) -> list[str]:
+    """Describe labeled items that are not in the run, and agents that are labeled on different items.
 
     table : labels of agents on items
     agents, items : ids of the run
     """
-    labelled_items: list[str] = []
+    labeled_items: list[str] = []
     items_by_agent: dict[str, set[str]] = {}
     for agent, item, has_label in zip(table.agents, _get_items(table), _has_label(table), strict=True):
         if agent in agents and has_label:
-            labelled_items.append(item)
+            labeled_items.append(item)
             items_by_agent.setdefault(agent, set()).add(item)
 
     consequence = "the labels count only in the mean labels of agents"
-    notes = describe_unknown_items(labelled_items, items, consequence=consequence)
+    notes = describe_unknown_items(labeled_items, items, consequence=consequence)
 
     distinct_item_sets = {frozenset(item_set) for item_set in items_by_agent.values()}
     if len(distinct_item_sets) > 1:
         notes.append(
-            "Agents are labelled on different items, so their mean labels also depend on how hard these items are."
+            "Agents are labeled on different items, so their mean labels also depend on how hard these items are."
         )
     return notes

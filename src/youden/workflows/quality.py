@@ -1,4 +1,4 @@
-"""Estimate the quality of a run's agents from a few labelled responses and the abilities of the ranking together.
+"""Estimate the quality of a run's agents from a few labeled responses and the abilities of the ranking together.
 
 The ranking itself and its files do not change.
 """
@@ -37,7 +37,7 @@ from youden.workflows.label_names import (
     describe_unknown_items,
     shorten_list,
 )
-from youden.workflows.labels import check_labelled_agents, open_labels
+from youden.workflows.labels import check_labeled_agents, open_labels
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,8 +52,8 @@ MIN_EXPLAINED = 0.1
 
 
 @dataclass(frozen=True, eq=False)
-class LabelledAnswers:
-    """Labelled responses of a run's agents, one row per response.
+class LabeledAnswers:
+    """Labeled responses of a run's agents, one row per response.
 
     Attributes
     ----------
@@ -70,7 +70,7 @@ class LabelledAnswers:
     item_ids : tuple of str
         Id of the item of each response.
     notes : tuple of str
-        Sentences on labelled agents that are not in the run or have another name, and on items that are not in the run.
+        Sentences on labeled agents that are not in the run or have another name, and on items that are not in the run.
     """
 
     agent: Positions
@@ -94,7 +94,7 @@ def read_answers(
     *,
     label: str | None = None,
     scale: tuple[float, float] | None = None,
-) -> LabelledAnswers:
+) -> LabeledAnswers:
     """Read labels of the responses of a run's agents.
 
     Parameters
@@ -113,8 +113,8 @@ def read_answers(
 
     Returns
     -------
-    LabelledAnswers
-        One row per labelled response: `agent` (position in the ranking of the run), `item` (a number that only distinguishes
+    LabeledAnswers
+        One row per labeled response: `agent` (position in the ranking of the run), `item` (a number that only distinguishes
         items; their ids are in `item_ids`), and `value`, the mean over all labels of the response in all tables. It is in the
         unit of the labels; the property `unit` has the means in [0, 1]. Missing labels (NaN) are left out.
 
@@ -126,7 +126,7 @@ def read_answers(
     ConfigError
         [quality-items] if a table labels agents, not responses; [quality-column] if the label's column is missing or not
         unique; [quality-scale] if a label is outside the scale, if it is a percentage or a word and the scale is not (0, 1), or
-        if the scale is not ascending; [quality-none] if no response of a ranked agent is labelled; [labels-unknown] if a table
+        if the scale is not ascending; [quality-none] if no response of a ranked agent is labeled; [labels-unknown] if a table
         labels no agent of the run; [labels-alias] if two names in a table refer to one agent.
     ImportFormatError
         If a file cannot be read as labels; [labels-id] if an agent or an item of a DataFrame is not an id, [labels-value] if one
@@ -206,7 +206,7 @@ def _read_labels_of_frame(
     Returns one tuple (agent, item, label) per row with a label.
 
     Raises: ConfigError [quality-column] if `frame` is not a table or lacks a column, [labels-unknown] if no agent of the run is
-    labelled, or [quality-scale] if a label such as 95% or yes is not on the scale from 0 to 1; ImportFormatError [labels-id] if
+    labeled, or [quality-scale] if a label such as 95% or yes is not on the scale from 0 to 1; ImportFormatError [labels-id] if
     an agent or an item is not an id, or [labels-value] if a label is not a number.
     """
     _check_label_columns(frame, label)
@@ -228,15 +228,15 @@ def _read_labels_of_frame(
         labels.append((agent_id, item_id, number))
 
     if labels:
-        labelled_agents = list(dict.fromkeys(agent_id for agent_id, _, _ in labels))
-        check_labelled_agents("The DataFrame", labelled_agents, agent_ids)
+        labeled_agents = list(dict.fromkeys(agent_id for agent_id, _, _ in labels))
+        check_labeled_agents("The DataFrame", labeled_agents, agent_ids)
     return labels
 
 
 def _check_label_columns(frame: pd.DataFrame, label: str) -> None:
     """Check that the user passed a data frame with the columns agent, item and `label`.
 
-    Raises ConfigError [quality-column]. The remedy depends on whether the frame is the table that `youden label` wrote.
+    Raises ConfigError [quality-column].
     """
     if not is_data_frame(frame):
         raise ConfigError(
@@ -253,11 +253,9 @@ def _check_label_columns(frame: pd.DataFrame, label: str) -> None:
     if not missing:
         return
 
-    remedy = "Rename the columns to agent and item, and pass the label's name as `label`."
-    if {"id", label}.issubset(frame.columns):
-        remedy = "Pass the path of the file that `youden label` wrote, because its .json contains the agents and items."
     raise ConfigError(
-        f"The labels have no column {', '.join(missing)}: got {', '.join(map(str, frame))}. {remedy}",
+        f"The labels have no column {', '.join(missing)}: got {', '.join(map(str, frame))}. Rename the columns to agent and "
+        "item, and pass the label's name as `label`. For a table of `youden label`, pass the path of its file.",
         slug="quality-column",
     )
 
@@ -273,7 +271,7 @@ def _find_label_column(table: LabelTable, label: str | None) -> str:
     if table.items is None:
         raise ConfigError(
             f"{table.source} labels agents, not responses: it has no column `item`. The estimate of quality depends on the "
-            "number of labelled responses. Add one row per label, with its agent and item.",
+            "number of labeled responses. Add one row per label, with its agent and item.",
             slug="quality-items",
         )
     if label is None and len(table.names) == 1:
@@ -288,7 +286,7 @@ def _find_label_column(table: LabelTable, label: str | None) -> str:
 
 def _average_by_answer(
     agent_ids: Sequence[str], label_rows: Sequence[_Label], *, label: str, scale: tuple[float, float] | None
-) -> LabelledAnswers:
+) -> LabeledAnswers:
     """Average the labels of each response of an agent to an item.
 
     agent_ids : ids of the agents, whose order defines the positions in the result
@@ -312,7 +310,7 @@ def _average_by_answer(
 
     agent_positions = {agent: position for position, agent in enumerate(agent_ids)}
     item_numbers = {item: number for number, item in enumerate(dict.fromkeys(item_of_response))}
-    return LabelledAnswers(
+    return LabeledAnswers(
         agent=np.array([agent_positions[agent] for agent in agent_of_response], dtype=np.int64),
         item=np.array([item_numbers[item] for item in item_of_response], dtype=np.int64),
         value=np.array(means),
@@ -391,7 +389,7 @@ def _parse_scale(scale: tuple[float, float] | None) -> tuple[float, float]:
     return low, high
 
 
-def fit_quality(folder: RunFolder, answers: LabelledAnswers) -> QualityEstimates:
+def fit_quality(folder: RunFolder, answers: LabeledAnswers) -> QualityEstimates:
     """Estimate the quality of each agent from its ability and from the labels of its responses.
 
     The quality of an agent is the expected label of its responses, scaled to [0, 1].
@@ -410,14 +408,14 @@ def fit_quality(folder: RunFolder, answers: LabelledAnswers) -> QualityEstimates
     )
 
 
-def make_quality_rows(agent_ids: Sequence[str], answers: LabelledAnswers, fit: QualityEstimates) -> list[QualityRow]:
+def make_quality_rows(agent_ids: Sequence[str], answers: LabeledAnswers, fit: QualityEstimates) -> list[QualityRow]:
     """Make the rows of quality.csv, one per agent, by descending quality.
 
     Agents without an estimate come last. Qualities and intervals have the scale of the labels. Agents with equal qualities have
     the same rank, the best of theirs. Agents with equal qualities, and those without an estimate, keep the order of the ranking.
 
     agent_ids : ids of the agents in the order of the ranking
-    answers : labelled responses, with the scale of the labels
+    answers : labeled responses, with the scale of the labels
     fit : estimated qualities of the same agents in [0, 1], in the same order
 
     Returns one row per agent, with ranks from 1. For an agent without an estimate, `quality`, `low`, `high` and `rank` are None.
@@ -581,7 +579,7 @@ def quality_table(facts: QualityFacts) -> Table:
     Table
         At most 80 characters wide unless names are long. The weights of the labels are only in quality.csv.
     """
-    title = f"quality by '{facts.label}', {facts.n_labels:,} labelled answers ({facts.level:.0%} intervals)"
+    title = f"quality by '{facts.label}', {facts.n_labels:,} labeled answers ({facts.level:.0%} intervals)"
     headings = ["rank", "agent", "quality", "interval", "labels", "mean", "predicted", "outlier"]
     return Table(title, headings, "rlrcrrrl", map(_format_row, facts.agents))
 
@@ -631,9 +629,7 @@ def quality_difference(fit: QualityEstimates, a: int, b: int, *, level: float) -
     return float(fit.quality[a] - fit.quality[b]), low, high
 
 
-def add_quality_comparison(
-    gate_answers: GateAnswers, folder: RunFolder, labelled: LabelledAnswers | None
-) -> GateAnswers:
+def add_quality_comparison(gate_answers: GateAnswers, folder: RunFolder, labeled: LabeledAnswers | None) -> GateAnswers:
     """Add a comparison by quality to the answers from which a gate compares agents by ability.
 
     Quality is estimated from labels and abilities, so that agents without labels can also be compared. The digest of the result
@@ -641,25 +637,25 @@ def add_quality_comparison(
 
     gate_answers : answers of the run
     folder : folder of the run, which is fitted
-    labelled : labelled responses, read for this run by `read_answers` of this module; None to return `gate_answers`
+    labeled : labeled responses, read for this run by `read_answers` of this module; None to return `gate_answers`
         unchanged
 
     Returns a copy of `gate_answers` whose `quality` is a function of an agent id, the id of a baseline and a confidence level.
     It returns the quality of the agent minus that of the baseline, with its interval, in the unit of the labels, and the number
     of labels of both. It raises StatisticsError [quality-unknown] if one of the qualities is unknown. No file is written.
     """
-    if labelled is None:
+    if labeled is None:
         return gate_answers
-    agent_ids = [row.agent for row in folder.read_ranking()]  # in the order of the fit and of `labelled.agent`
-    quality_comparison = _QualityComparison(agent_ids, labelled, fit_quality(folder, labelled))
+    agent_ids = [row.agent for row in folder.read_ranking()]  # in the order of the fit and of `labeled.agent`
+    quality_comparison = _QualityComparison(agent_ids, labeled, fit_quality(folder, labeled))
 
     # the digest does not depend on the order of the labels
-    sorted_labels = sorted(zip(labelled.agent.tolist(), labelled.item_ids, labelled.value.tolist(), strict=True))
-    hashed_text = f"{gate_answers.digest} {labelled.scale} {sorted_labels}"
+    sorted_labels = sorted(zip(labeled.agent.tolist(), labeled.item_ids, labeled.value.tolist(), strict=True))
+    hashed_text = f"{gate_answers.digest} {labeled.scale} {sorted_labels}"
     return replace(
         gate_answers,
         digest=hashlib.sha256(hashed_text.encode()).hexdigest(),
-        method=f"from {len(sorted_labels):,} labelled answers and ability",
+        method=f"from {len(sorted_labels):,} labeled answers and ability",
         quality=quality_comparison,
     )
 
@@ -669,14 +665,14 @@ class _QualityComparison:
     """Function that compares the qualities of two agents; see `GateAnswers.quality`."""
 
     agent_ids: Sequence[str]
-    labelled: LabelledAnswers
+    labeled: LabeledAnswers
     fit: QualityEstimates
 
     def __call__(self, agent: str, baseline: str, level: float) -> QualityDifference:
         """Compute the difference of two agents in quality, agent minus baseline, on the scale of the labels."""
         a, b = self.agent_ids.index(agent), self.agent_ids.index(baseline)
         difference, low, high = quality_difference(self.fit, a, b, level=level)
-        low_label, high_label = self.labelled.scale
+        low_label, high_label = self.labeled.scale
         width = high_label - low_label
-        n_labels = int(np.isin(self.labelled.agent, [a, b]).sum())
+        n_labels = int(np.isin(self.labeled.agent, [a, b]).sum())
         return QualityDifference(width * difference, width * low, width * high, n_labels)

@@ -215,7 +215,7 @@ def compare_rejudged(planned: PlannedRejudge, *, families: Mapping[str, str] | N
     planned : PlannedRejudge
         The first run and the new one, from `plan_rejudge`.
     families : mapping of str to str, optional
-        Agent family of each judge, by judge name, to find judges that favour their own family. Default: `family` in the
+        Agent family of each judge, by judge name, to find judges that favor their own family. Default: `family` in the
         judges' configs.
 
     Returns

@@ -29,7 +29,7 @@ from youden.text.spreadsheet_cells import guard
 from youden.types import Item
 from youden.types.arguments import check_argument
 from youden.types.pool import Bools, Floats, Json, Objects, Positions
-from youden.workflows.quality import LabelledAnswers, fit_quality
+from youden.workflows.quality import LabeledAnswers, fit_quality
 
 LabelsFor = Literal["best", "all"]
 _REASONS: dict[LabelsFor, str] = {
@@ -80,7 +80,7 @@ def choose_to_label(
     out: Path,
     *,
     purpose: LabelsFor = "all",
-    labelled: LabelledAnswers | None = None,
+    labeled: LabeledAnswers | None = None,
     show_agents: bool = False,
     seed: int = 0,
 ) -> ToLabel:
@@ -101,7 +101,7 @@ def choose_to_label(
         with the suffix .json.
     purpose : {"all", "best"}, default "all"
         Purpose of the labels: "all" narrows the intervals of all agents, "best" helps to select the best agent.
-    labelled : LabelledAnswers, optional
+    labeled : LabeledAnswers, optional
         Responses that have a label already and are not chosen again. The number of new labels per agent depends on their labels.
         Default: no response has a label.
     show_agents : bool, default False
@@ -137,12 +137,12 @@ def choose_to_label(
     folder.check_information()
     check_fit(folder)
     responses = _RankedResponses.read(folder, seed=seed)
-    answers = _make_no_answers() if labelled is None else labelled
+    answers = _make_no_answers() if labeled is None else labeled
 
     # number of responses to label, by agent
-    is_unlabelled = _find_unlabelled(responses, answers)
-    n_unlabelled = is_unlabelled.sum(axis=1)
-    n_chosen = fit_quality(folder, answers).allocate_labels(n, n_unlabelled, for_best=purpose == "best")
+    is_unlabeled = _find_unlabeled(responses, answers)
+    n_unlabeled = is_unlabeled.sum(axis=1)
+    n_chosen = fit_quality(folder, answers).allocate_labels(n, n_unlabeled, for_best=purpose == "best")
     if not n_chosen.any():
         raise ConfigError(
             "Every response of this run has a label already. Run `youden quality` to use these labels.",
@@ -150,7 +150,7 @@ def choose_to_label(
         )
 
     rng = stream("answers to label", seed)
-    cells = _draw_cells(is_unlabelled, n_chosen, is_shared_order=purpose == "best", rng=rng)
+    cells = _draw_cells(is_unlabeled, n_chosen, is_shared_order=purpose == "best", rng=rng)
     chosen = [_ChosenResponse(responses.make_id(agent, item), agent, item) for agent, item in cells]
     key_file = label_key_path(out)
     key = {
@@ -161,7 +161,7 @@ def choose_to_label(
         "why": _REASONS[purpose],
         "seed": seed,
         "n_known": len(answers.value),
-        "answers": responses.list_key_records(chosen, n_chosen / np.maximum(n_unlabelled, 1)),
+        "answers": responses.list_key_records(chosen, n_chosen / np.maximum(n_unlabeled, 1)),
     }
     with atomic_write(key_file) as tmp_path:
         tmp_path.write_text(json.dumps(key, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
@@ -290,10 +290,10 @@ class _RankedResponses:
         return ["id", *agent_header, "prompt", "text", *other_headers, "label"], rows
 
 
-def _make_no_answers() -> LabelledAnswers:
-    """Make an empty table of labelled responses."""
+def _make_no_answers() -> LabeledAnswers:
+    """Make an empty table of labeled responses."""
     no_positions: Positions = np.zeros(0, dtype=np.int64)
-    return LabelledAnswers(no_positions, no_positions, np.zeros(0), "label", (0.0, 1.0), ())
+    return LabeledAnswers(no_positions, no_positions, np.zeros(0), "label", (0.0, 1.0), ())
 
 
 def _shuffle_other_texts(texts: Objects, agent: int, rng: np.random.Generator) -> list[str]:
@@ -320,38 +320,38 @@ def _check_output_files(out: Path) -> None:
         )
 
 
-def _find_unlabelled(responses: _RankedResponses, answers: LabelledAnswers) -> Bools:
+def _find_unlabeled(responses: _RankedResponses, answers: LabeledAnswers) -> Bools:
     """Find the responses that have a text and no label yet: bool array (n_agents, n_items).
 
     responses : responses of all agents, in the order of the ranking
-    answers : labelled responses, whose agents are positions in the ranking
+    answers : labeled responses, whose agents are positions in the ranking
     """
-    is_unlabelled = responses.texts.astype(np.bool_)  # False without a text, or if it is empty
+    is_unlabeled = responses.texts.astype(np.bool_)  # False without a text, or if it is empty
     item_positions = {item.id: position for position, item in enumerate(responses.items)}
     for agent, item in zip(answers.agent.tolist(), answers.item_ids, strict=True):
         if item in item_positions:
-            is_unlabelled[agent, item_positions[item]] = False
-    return is_unlabelled
+            is_unlabeled[agent, item_positions[item]] = False
+    return is_unlabeled
 
 
 def _draw_cells(
-    is_unlabelled: Bools, max_per_agent: Positions, *, is_shared_order: bool, rng: np.random.Generator
+    is_unlabeled: Bools, max_per_agent: Positions, *, is_shared_order: bool, rng: np.random.Generator
 ) -> list[tuple[int, int]]:
-    """Draw unlabelled responses of each agent.
+    """Draw unlabeled responses of each agent.
 
     Returns the positions of their agents and items, in random order.
 
-    is_unlabelled : bool array (n_agents, n_items), responses that may be drawn
+    is_unlabeled : bool array (n_agents, n_items), responses that may be drawn
     max_per_agent : int array (n_agents,), maximum number of responses to draw of each agent
-    is_shared_order : whether all agents share one random order of items, so that they are labelled on the same items
+    is_shared_order : whether all agents share one random order of items, so that they are labeled on the same items
     """
-    n_items = is_unlabelled.shape[1]
+    n_items = is_unlabeled.shape[1]
     shared_order = rng.permutation(n_items)
     cells = []  # agent and item of each response
     for agent, count in enumerate(max_per_agent.tolist()):
         item_order = shared_order if is_shared_order else rng.permutation(n_items)
-        unlabelled_items = item_order[is_unlabelled[agent, item_order]]
-        cells += [(agent, item) for item in unlabelled_items[:count].tolist()]
+        unlabeled_items = item_order[is_unlabeled[agent, item_order]]
+        cells += [(agent, item) for item in unlabeled_items[:count].tolist()]
 
     return [cells[position] for position in rng.permutation(len(cells)).tolist()]
 

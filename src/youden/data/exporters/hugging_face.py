@@ -50,8 +50,8 @@ _TABLES_FOLDER = "tables"
 """Folder for a run's ranking and items as Parquet. From CSV, a reader could read an agent called 007 as a number."""
 _MAX_LISTED_AGENTS = 30
 
-_LICENCE_NOTE = (
-    "This dataset states no licence; the texts belong to their authors. Set `license:` in the lines above before others use "
+_LICENSE_NOTE = (
+    "This dataset states no license; the texts belong to their authors. Set `license:` in the lines above before others use "
     "them."
 )
 
@@ -118,7 +118,7 @@ def _write_pool_dataset(pool: Pool, folder: Path) -> dict[str, int]:
 def _describe_pool(pool: Pool) -> list[str]:
     """Return the text of the dataset card of a pool as paragraphs of Markdown.
 
-    The card states the size of the pool, its digest (hash) and its files, how to read them, and that there is no licence. A
+    The card states the size of the pool, its digest (hash) and its files, how to read them, and that there is no license. A
     table lists at most `_MAX_LISTED_AGENTS` agents with their groups.
     """
     response_columns = "agent, item, text"
@@ -131,7 +131,7 @@ def _describe_pool(pool: Pool) -> list[str]:
         f"[youden](https://pypi.org/project/youden/), which ranks agents without labels. Its digest is `{pool.digest}`.",
         _format_table(["file", "contains"], file_rows),
         "`datasets.load_dataset(PATH, 'responses')` reads a file, `youden.read_pool(FOLDER)` all three.",
-        _LICENCE_NOTE,
+        _LICENSE_NOTE,
         _format_table(["agent", "group"], agent_rows),
         *_format_remainder(pool.n_agents),
     ]
@@ -193,7 +193,7 @@ def _describe_run(run: RunFolder) -> list[str]:
         "The dataset does not contain the texts that were judged.",
         f"Signature: `{signature.digest}`; `signature.json` contains all that the numbers depend on.",
         "`datasets.load_dataset(PATH, 'ranking')` reads a table; youden reads the folder as a run: `youden fit FOLDER`.",
-        _LICENCE_NOTE,
+        _LICENSE_NOTE,
         _format_table(["ranks", "agent", "ability", "low", "high"], agent_rows),
         *_format_remainder(len(ranking)),
     ]

@@ -188,7 +188,7 @@ def describe_addition(pool: Pool, new_pool: Pool, joined: Pool) -> list[str]:
     -------
     list of str
         Up to five clauses without a full stop. They state which agents and items of `new_pool` are left out, for example new
-        items if the extension adds agents; which new ids differ so little from others that they may be misspelt; and how
+        items if the extension adds agents; which new ids differ so little from others that they may be misspelled; and how
         many added responses are empty. The list is empty if there are no such agents, items, ids or responses.
     """
     notes = [
@@ -214,7 +214,7 @@ def _describe_ids(kind: str, members: Sequence[M], new_members: Sequence[M], joi
     joined_members : agents or items of the run after the addition
 
     Returns at most two clauses. The first lists ids of the added pool that were left out. The second lists ids that are so
-    similar that one may be misspelt. It is left out if the run had the same similar ids before.
+    similar that one may be misspelled. It is left out if the run had the same similar ids before.
     """
     notes = []
     left_out = [member.id for member in _list_new_members(joined_members, new_members)]
@@ -548,7 +548,7 @@ def _check_gaps(agents: Sequence[Agent], items: Sequence[Item], texts: Objects) 
         missing = [item.id for item, text in zip(items, agent_texts, strict=True) if text is None]
         if missing:
             raise PoolError(
-                f"The agent '{agent.id}' has no response to {len(missing)} items on which it must be compared: "
+                f"The agent '{agent.id}' has no response to {format_count(len(missing), 'item')} on which it must be compared: "
                 f"{_format_ids(missing)}. "
                 "Add these responses (unless the config has `empty: missing`, an empty text is one), or remove the agent.",
                 slug="join-gaps",

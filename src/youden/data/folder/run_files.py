@@ -224,14 +224,14 @@ class GateLedger(StrictFile):
         agent, baseline : str
             Ids of the agents that are compared.
         answers : str
-            SHA-256 (hex) of the analysed answers.
+            SHA-256 (hex) of the analyzed answers.
         target : {"items-like-these", "these-items"}, default "items-like-these"
             What the intervals describe: items like those of the run, or exactly these items.
 
         Returns
         -------
         int
-            Number of the analysis, from 1. If the same answers were analysed before, it is the number of this earlier
+            Number of the analysis, from 1. If the same answers were analyzed before, it is the number of this earlier
             analysis; otherwise, the next number. The ledger is not changed; `with_analysis` adds the analysis.
 
         Raises
@@ -288,7 +288,7 @@ class GateLedger(StrictFile):
         agent, baseline : str
             Ids of the agents that are compared.
         answers : str
-            SHA-256 (64 lower-case hex digits) of the analysed answers. If the ledger already has an analysis of these two agents
+            SHA-256 (64 lower-case hex digits) of the analyzed answers. If the ledger already has an analysis of these two agents
             with these answers, no analysis is added, but the margin is still recorded.
         margin : float
             Margin of the analysis, greater than 0, in the unit of `by`. The ledger keeps the smallest one for each quantity.
@@ -372,6 +372,6 @@ def _damaged_ledger_error(path: Path, problem: str) -> RunFolderError:
     """Return the error that a file is not a ledger; `problem` is a clause without a full stop."""
     return RunFolderError(
         f"{path} is not a record of interim analyses ({problem}). Restore the file: it records how often the answers were "
-        "analysed, and each analysis spends a part of alpha. Remove it only to start with new answers.",
+        "analyzed, and each analysis spends a part of alpha. Remove it only to start with new answers.",
         slug="gate-ledger",
     )

@@ -31,6 +31,7 @@ from youden.data.importers.response_values import extract_responses
 from youden.data.importers.table_files import read_separated
 from youden.data.importers.table_header import describe_length
 from youden.text.replacements import Replacements
+from youden.text.sentences import format_count
 from youden.types.pool import Json
 
 RESULTS = "results"
@@ -203,7 +204,8 @@ def read_fastchat(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> Im
     prompts = _read_prompts(sorted(question_files), builder.replaced)
     if ignored:
         builder.add_note(
-            f"{len(ignored)} files of {' or '.join(OTHER_FOLDERS)} were not read, because they hold no answers of agents"
+            f"{format_count(len(ignored), 'file')} of {' or '.join(OTHER_FOLDERS)} not read, because such files hold no answers "
+            "of agents"
         )
     names = find_unique_suffixes([file.with_suffix("") for file in answer_files])
     for file, name in zip(answer_files, names, strict=True):

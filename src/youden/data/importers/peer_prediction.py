@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 from youden.data.importers.foreign_files import import_error
 from youden.text.printable import find_name_fault
 from youden.text.regular_files import read_regular
+from youden.text.sentences import format_count
 from youden.text.yaml_text import format_validation_error
 from youden.types import Agent, Item, Pool
 from youden.types.planning import Split
@@ -535,7 +536,9 @@ def _make_notes(
             f"(most: {most_failures}). The files contain 0 for a failed call, so it is unknown which calls failed."
         )
     if n_without_rates > 0:
-        notes.append(f"{n_without_rates} of {n_items} items have no answer of one trial type, and no rates.")
+        notes.append(
+            f"No answer of one trial type, and no rates, on {n_without_rates} of {format_count(n_items, 'item')}."
+        )
     return tuple(notes)
 
 

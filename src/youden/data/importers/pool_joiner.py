@@ -513,7 +513,7 @@ def _describe_incomplete_items(pool: Pool) -> Iterator[str]:
         agent_ids = ", ".join(f"'{pool.agents[agent_position].id}'" for agent_position in missing_agents)
         descriptions.append(f"'{pool.items[item_position].id}' lacks {agent_ids}")
     listed = _list_first(descriptions, separator="; ")
-    yield f"{len(descriptions):,} of {pool.n_items:,} items lack responses of some agents: {listed}"
+    yield f"{len(descriptions):,} of {format_count(pool.n_items, 'item')} without responses of some agents: {listed}"
 
 
 def _list_first(names: Sequence[str], n: int = MAX_LISTED, *, separator: str = ", ", noun: str = "") -> str:

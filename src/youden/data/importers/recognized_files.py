@@ -1,4 +1,4 @@
-"""Recognize the import format of files by their names and first bytes.
+"""Recognize the import format of files by their names and their first bytes.
 
 No file is parsed, so that a folder of large files is recognized quickly.
 """
@@ -11,14 +11,14 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 _NAMES = {
-    "scenario_state.json": "helm",
-    "samples_*.jsonl": "lm-eval",
-    "model_outputs*.json": "alpaca-eval",
-    "*.eval": "inspect",
-    "dataset_dict.json": "hf-dataset",
-    "state.json": "hf-dataset",
+    "scenario_state.json": ("helm", ""),
+    "samples_*.jsonl": ("lm-eval", r'(?=.*"doc_id":).*"(doc|resps)":'),
+    "model_outputs*.json": ("alpaca-eval", r'"instruction":'),
+    "*.eval": ("inspect", ""),
+    "dataset_dict.json": ("hf-dataset", r'"splits":'),
+    "state.json": ("hf-dataset", r'"_data_files":'),
 }
-"""Import format by glob pattern of the name of a file."""
+"""Import format, and regular expression for the first bytes of a file, by glob pattern of its name."""
 _HEADS = {
     "inspect": r'\A\s*\{(\s*"(version|status|invalidated)":\s*[^,{}\[\]]+,)*\s*"eval":\s*\{',
     "opentelemetry": r'\A\s*\{\s*"resourceSpans":',
@@ -59,16 +59,16 @@ def recognize_format(paths: Sequence[Path]) -> str | None:
 
 
 def _recognize_file(file: Path) -> str | None:
-    """Return the import format of a file by its name or its first bytes; None if it is unknown."""
-    for pattern, format_ in _NAMES.items():
-        if fnmatch(file.name, pattern):
-            return format_
-    if file.suffix.lower() not in _TEXT_FILES:
+    """Return the import format of a file by its name and its first bytes; None if it is unknown."""
+    candidates = [format_and_head for pattern, format_and_head in _NAMES.items() if fnmatch(file.name, pattern)]
+    if file.suffix.lower() in _TEXT_FILES:
+        candidates += _HEADS.items()
+    if not candidates:
         return None
     with file.open("rb") as stream:
         first_bytes = stream.read(_HEAD_BYTES)
     head = first_bytes.decode("utf-8", "replace").removeprefix("\ufeff")
-    for format_, pattern in _HEADS.items():
+    for format_, pattern in candidates:
         if re.search(pattern, head, re.DOTALL):
             return format_
     return None

@@ -17,6 +17,7 @@ from youden.data.importers.foreign_files import (
     require_list,
 )
 from youden.data.importers.harness_logs import name_lm_eval_agents, parse_helm_scenario, parse_lm_eval_task
+from youden.data.importers.recognized_files import recognize_format
 from youden.data.importers.table_header import Row, Rows
 from youden.types.pool import Json
 
@@ -80,9 +81,10 @@ def _read_lm_eval_samples(files: list[Path]) -> LocatedRows:
     lm-eval may apply a filter, such as a regular expression, which extracts the answer from a response. The column of a
     metric of filtered answers is called METRIC/FILTER, as in "acc/strict". Without a filter, it is called METRIC.
 
-    files : samples_*.jsonl, one per model and task
+    files : samples_*.jsonl, one per model and task; files with other contents are left out
     """
-    for file, model in zip(files, name_lm_eval_agents(files), strict=True):
+    logs = [file for file in files if recognize_format([file]) == "lm-eval"]
+    for file, model in zip(logs, name_lm_eval_agents(logs), strict=True):
         task = parse_lm_eval_task(file)
         for location, sample in read_lines(file):
             row: Row = {"model": model, "item": f"{task}/{sample.get('doc_id')}"}
@@ -114,12 +116,13 @@ def _read_lm_eval_results(files: list[Path]) -> LocatedRows:
             is_group = get_nested(content, "groups", task) is not None
             if is_group:
                 continue
-            row: Row = {"model": model, "item": task}
+            scores = {}
             for name, score in _get_entries(entries):
                 is_metric = "," in name  # others are facts about the task, such as its alias
                 if is_metric and "_stderr" not in name:
-                    row[_name_score_column(name)] = score
-            yield f"{file}, {task}", row
+                    scores[_name_score_column(name)] = score
+            if scores:
+                yield f"{file}, {task}", {"model": model, "item": task, **scores}
 
 
 def _name_score_column(name: str) -> str:

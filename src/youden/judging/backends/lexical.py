@@ -46,7 +46,7 @@ LENGTH_POWER = 2.0
 
 _BASELINE = (
     "The lexical judge is a similarity baseline: it compares shared words only, does not recognize contradiction and "
-    "paraphrase, and favours long texts. Before you conclude, use a language model as the judge, or check that length alone does "
+    "paraphrase, and favors long texts. Before you conclude, use a language model as the judge, or check that length alone does "
     "not explain the result."
 )
 

@@ -62,7 +62,7 @@ class UncertainCosts:
             return ""
         example = "" if self.example is None else f" (one of them: {self.example})"
         return (
-            f"{self.n_unreported:,} answers of '{model}' reported no credible token usage{example}. They are booked at their "
+            f"{format_count(self.n_unreported, 'answer')} of '{model}' reported no credible token usage{example}, booked at the "
             f"maximum cost, {self.usd_unreported:.6g} USD. Check the provider's bill."
         )
 

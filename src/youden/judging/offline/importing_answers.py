@@ -84,7 +84,7 @@ class ImportCounts:
         example = f", such as: {self.failure_reason}" if self.failure_reason else ""
         yield (
             f"{format_count(self.n_rows, 'row')} read: {format_count(self.n_new, 'answer')} added, {self.n_stored:,} stored "
-            f"already, {self.n_failed:,} failures{example}"
+            f"already, {format_count(self.n_failed, 'failure')}{example}"
         )
         if self.n_unknown:
             examples = ", ".join(self.unknown_keys)

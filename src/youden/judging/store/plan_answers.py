@@ -19,6 +19,7 @@ from youden.judging.question.parsing import MissingReason, Reading, make_missing
 from youden.judging.question.questions import Questions, RowKey
 from youden.judging.store.answers import Store
 from youden.judging.store.contract import Payment
+from youden.text.sentences import format_count
 from youden.types import MISSING_REASONS, Completion, Finding, Plan, Request, Verdicts
 from youden.types.pool import Bools, Json
 
@@ -455,7 +456,7 @@ class AnsweringModels:
             n_answers[_format_model_name(model, fingerprint)] += n
         if len(n_answers) < 2:
             return ()
-        models = ", ".join(f"{name} ({n:,} answers)" for name, n in sorted(n_answers.items()))
+        models = ", ".join(f"{name} ({format_count(n, 'answer')})" for name, n in sorted(n_answers.items()))
         message = (
             f"The served model changed between answers: {models}. Answers of different models may not be comparable. To have "
             "answers of one model, run again with another --out and --store, which pays for all answers again."

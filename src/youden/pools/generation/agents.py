@@ -19,6 +19,7 @@ from youden.errors import ConfigError, YoudenError
 from youden.judging.config.judge_files import JudgeConfig, load_judge_config
 from youden.judging.question.prompts import make_fence
 from youden.resources import find_resource, is_inside_folder, report_shadow_at
+from youden.text.printable import find_name_fault
 from youden.text.regular_files import read_regular_text
 from youden.text.transforms import Step
 from youden.text.yaml_text import YamlError, format_validation_error, read_yaml, split_front_matter
@@ -356,13 +357,17 @@ def _check_model_map(model_map: Mapping[str, str], names: Sequence[str], path: P
 def _check_agents(content: _AgentsYaml, path: Path) -> None:
     """Check the agents of a file, and raise ConfigError [agents-file] for the first one that is not valid.
 
-    The id of an agent must be unique and not `source`. Its `based_on` must be `source` or the id of an agent. Its transforms
-    must exist.
+    The id of an agent must be unique and not `source`. A pool must allow its id and its group. Its `based_on` must be `source`
+    or the id of an agent. Its transforms must exist.
     """
     n_uses = Counter(agent.id for agent in content.agents)
     for agent in content.agents:
-        if n_uses[agent.id] > 1 or agent.id == SOURCE:
+        if n_uses[agent.id] > 1 or agent.id == SOURCE or not agent.id.strip():
             raise _make_file_error(path, f"the id '{agent.id}' is not available. Set a different id for every agent.")
+        for key, name in (("id", agent.id), ("group", agent.group or "")):
+            fault = find_name_fault(name)
+            if fault:
+                raise _make_file_error(path, f"the {key} {name!r} of an agent {fault}")
         if agent.based_on != SOURCE and agent.based_on not in n_uses:
             raise _make_file_error(
                 path,

@@ -24,7 +24,9 @@ from youden.judging.config.judge_files import call_cost, load_judge_config
 from youden.pools.generation.agents import SOURCE, AgentsFile, AgentSpec, Instruction, load_instruction
 from youden.pools.generation.item_sources import read_items
 from youden.project_store import find_moved_store
+from youden.streams import standalone_stream
 from youden.text.printable import redact_location
+from youden.text.transforms import apply_steps
 from youden.text.words import find_synonyms
 from youden.types import Agent, Item
 from youden.types.planning import Cost
@@ -142,16 +144,27 @@ def plan_generation(file: AgentsFile, items: tuple[Item, ...], *, repeats: int =
     ------
     ConfigError
         [not-found], [instruction]: if an instruction is missing or does not fit; [agents-file]: if an agent sets a seed, and the
-        provider of its model rejects seeds; [synonyms-missing]: if a transform needs a package that is not installed.
+        provider of its model rejects seeds; [transform-option]: if an option of a transform is not valid; [synonyms-missing]: if
+        a transform needs a package that is not installed.
     """
     transforms = chain.from_iterable(agent.transforms for agent in file.agents)
     needs_thesaurus = any(transform.name == "synonyms" for transform in transforms)
     if needs_thesaurus:
         find_synonyms("good")  # for any word, raises [synonyms-missing] if the thesaurus is not installed
+    _check_transform_options(file)
 
     _check_seeds(file)
     instructions = {agent.id: _load_instructions(agent, file.path.parent) for agent in file.agents}
     return Generation(file, items, instructions, repeats)
+
+
+def _check_transform_options(file: AgentsFile) -> None:
+    """Apply the transforms of all agents to a short text; raise ConfigError [transform-option] if an option is not valid."""
+    for agent in file.agents:
+        try:
+            apply_steps("A first sentence. A second one.", agent.transforms, standalone_stream(0))
+        except ConfigError as error:
+            raise ConfigError(f"{file.path}: agent '{agent.id}': {error.message}", slug=error.slug) from error
 
 
 def _check_seeds(file: AgentsFile) -> None:

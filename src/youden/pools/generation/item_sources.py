@@ -16,8 +16,9 @@ from youden.data.importers.foreign_files import read_lines
 from youden.data.pools.pool_reader import ITEMS, read_pool
 from youden.errors import ConfigError
 from youden.registry import Registry
-from youden.text.printable import printable
+from youden.text.printable import find_name_fault, printable
 from youden.text.replacements import Replacements
+from youden.text.sentences import format_count
 from youden.types import Item
 
 _LOG = logging.getLogger(__name__)
@@ -67,8 +68,8 @@ def read_items(source: str) -> tuple[Item, ...]:
     Raises
     ------
     ConfigError
-        [items-invalid]: if there are no items, if an item has no prompt or a value of a wrong type, or if two items have
-        the same id.
+        [items-invalid]: if there are no items, if an item has no prompt, a value of a wrong type or an id that a pool does not
+        allow, or if two items have the same id.
     PoolError, ImportFormatError
         If the pool or the file cannot be read.
     """
@@ -86,7 +87,7 @@ def read_items(source: str) -> tuple[Item, ...]:
 
 
 def _check_items(items: Sequence[Item], source: str) -> None:
-    """Check that there are items, that each item has a prompt, and that no two items have the same id.
+    """Check that there are items, that each one has a prompt and an id that a pool allows, and that all ids are different.
 
     Agents respond to prompts, so no responses can be generated for an item without a prompt.
 
@@ -98,10 +99,15 @@ def _check_items(items: Sequence[Item], source: str) -> None:
     if without_prompt or not items:
         first = f", first {without_prompt[0]!r}" if without_prompt else ""
         raise ConfigError(
-            f"{source}: {len(without_prompt)} of {len(items)} items have no prompt{first}. "
+            f"{source}: got {len(without_prompt)} of {format_count(len(items), 'item')} without a prompt{first}. "
             "Add a prompt to every item, because agents respond to prompts.",
             slug="items-invalid",
         )
+
+    for item in items:
+        fault = find_name_fault(item.id)
+        if fault:
+            raise ConfigError(f"{source}: the item id {item.id!r} {fault}", slug="items-invalid")
 
     duplicate, n_uses = Counter(item.id for item in items).most_common(1)[0]
     if n_uses > 1:

@@ -130,7 +130,7 @@ class Adaptive(TrialDesign):
     Notes
     -----
     In a block of a round, every contender is compared with one partner on one item and in one order, so
-    neither the partner nor the item favours a contender. The trials of a block measure its contenders, not the partner.
+    neither the partner nor the item favors a contender. The trials of a block measure its contenders, not the partner.
     Blocks go through items and partners in random orders; no comparison is repeated.
 
     Without `max_regret`, the pilot has a quarter of the budget, or 24 blocks if these are more, but at most half of the

@@ -1,6 +1,6 @@
 """Design that plans cyclic blocks in rounds, until confidence intervals are narrow enough.
 
-It samples all agents equally, so no round favours an agent. It only draws rounds; `pipeline/rounds.py` decides from the
+It samples all agents equally, so no round favors an agent. It only draws rounds; `pipeline/rounds.py` decides from the
 answers whether another round follows.
 """
 

@@ -12,11 +12,11 @@ import altair as alt
 import numpy as np
 
 from youden.report.charts.marks import (
-    GROUP_COLOURS,
+    GROUP_COLORS,
     SCORE,
     Figure,
     Frame,
-    colour_by,
+    color_by,
     format_n_answers,
     make_chart,
     make_dashed_line,
@@ -61,7 +61,7 @@ def draw_difficulty(data: ReportData) -> Iterator[Figure]:
 def _make_difficulty_chart() -> alt.Chart:
     """Make the chart of the difficulties of items, without its data: one dot per item, from the easiest item to the hardest."""
     position_scale = alt.Scale(zero=False, nice=False, padding=8)
-    dots = make_chart().mark_point(size=18, filled=True, opacity=0.8, color=GROUP_COLOURS[0])
+    dots = make_chart().mark_point(size=18, filled=True, opacity=0.8, color=GROUP_COLORS[0])
     chart: alt.Chart = dots.encode(
         x=alt.X("position:Q", title="items, easiest to hardest", scale=position_scale),
         y=alt.Y("difficulty:Q", title="difficulty (score units)"),
@@ -130,7 +130,7 @@ def _draw_curl_figure(
     chart = chart.encode(
         x=alt.X("x:Q", title=axis_title),
         y=alt.Y("share:Q", title="share of rectangles", axis=alt.Axis(format="%")),
-        color=colour_by("link", "link"),
+        color=color_by("link", "link"),
         strokeDash=alt.StrokeDash("link:N", title="link"),
         tooltip=make_tooltips("link:N", "x:Q .3f", "share:Q .1%"),
     )
@@ -141,7 +141,7 @@ def _draw_curl_figure(
 def draw_false_positive_rates(data: ReportData) -> Iterator[Figure]:
     """Draw the false-positive rates of agents with simultaneous confidence intervals, highest rate first.
 
-    Agents with an alarm have another colour: their rate is much higher than the rates of other agents. The rates are estimated
+    Agents with an alarm have another color: their rate is much higher than the rates of other agents. The rates are estimated
     from independent trials, which compare responses to different items. Yields nothing if the run has no independent trials.
     """
     if not data.alarms:
@@ -167,11 +167,11 @@ def _make_rate_chart() -> alt.LayerChart:
     """Make the chart of the false-positive rates of agents, without its data.
 
     Each agent has a dot at its rate, the fraction of yes-answers among independent trials, and a line for its confidence
-    interval. The colour distinguishes agents with an alarm.
+    interval. The color distinguishes agents with an alarm.
     """
     base = make_chart().encode(
         y=alt.Y("agent:N", sort=None, title=None, axis=alt.Axis(labelLimit=170)),
-        color=colour_by("alarm", domain=["no alarm", "alarm"]),
+        color=color_by("alarm", domain=["no alarm", "alarm"]),
         tooltip=make_tooltips("agent:N", "yes:Q", "n:Q", "low:Q .1%", "high:Q .1%"),
     )
     interval_start = alt.X("low:Q", title="yes-answers among independent trials", axis=alt.Axis(format="%"))
@@ -209,7 +209,7 @@ def _make_holdout_chart(points: HoldoutPoints) -> alt.LayerChart:
     points : predicted and observed scores, which determine the ends of the dashed line
     """
     scale = alt.Scale(zero=False, nice=True)
-    points_of_cells = make_chart().mark_point(size=16, filled=True, opacity=0.75, color=GROUP_COLOURS[0])
+    points_of_cells = make_chart().mark_point(size=16, filled=True, opacity=0.75, color=GROUP_COLORS[0])
     dots = points_of_cells.encode(
         x=alt.X("predicted:Q", title=f"predicted {SCORE}", scale=scale),
         y=alt.Y("observed:Q", title=f"observed {SCORE}", scale=scale),
@@ -242,7 +242,7 @@ def draw_quality(data: ReportData) -> Iterator[Figure]:
         "without a dot: no labels. Dashed: quality predicted from ability. Agents that deviate from the line are named, and "
         "worth reading."
     )
-    source = f"quality.json, {quality.n_labels:,} labelled answers"
+    source = f"quality.json, {quality.n_labels:,} labeled answers"
     frame = _make_quality_frame(quality, data.summary.ranking)
     yield Figure("quality", "Label means against ability", note, source, chart, frame=frame, height=300)
 
@@ -288,7 +288,7 @@ def _make_quality_chart(facts: QualityFacts) -> alt.LayerChart:
     ability_scale = alt.Scale(zero=False, nice=False, padding=12)
     base = make_chart().encode(
         x=alt.X("ability:Q", title=f"ability, {SCORE}", scale=ability_scale),
-        color=colour_by("kind", domain=["no outlier", "outlier"]),
+        color=color_by("kind", domain=["no outlier", "outlier"]),
         tooltip=make_tooltips("agent:N", *decimal_tooltips, "labels:Q ,"),
     )
 
@@ -340,7 +340,7 @@ def _make_component_chart() -> alt.LayerChart:
     """Make the chart of the variance components of an ability, without its data.
 
     A component is the part of the variance that has one source, such as the choice of items. It has a bar for its standard
-    deviation, and a line for the confidence interval. The colour states whether the interval of the ability includes the
+    deviation, and a line for the confidence interval. The color states whether the interval of the ability includes the
     component.
     """
     base = make_chart().encode(
@@ -349,7 +349,7 @@ def _make_component_chart() -> alt.LayerChart:
     )
     bars = base.mark_bar().encode(
         x=alt.X("value:Q", title=["standard deviation in an ability", SCORE]),
-        color=colour_by("included", domain=["in the interval", "not in it"]),
+        color=color_by("included", domain=["in the interval", "not in it"]),
     )
     intervals = base.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q"), x2=alt.X2("high:Q"))
     chart: alt.LayerChart = bars + intervals

@@ -18,7 +18,7 @@ from youden.report.charts.marks import (
     Column,
     Figure,
     Frame,
-    colour_by_group,
+    color_by_group,
     format_n_answers,
     make_chart,
     make_tile_scale,
@@ -30,8 +30,8 @@ from youden.report.data.report import ReportData
 from youden.text.tables import format_decimal
 from youden.types.pool import Bools, Floats
 
-LINKED_COLOUR = "#d1242f"
-"""Colour of the outline of flagged pairs."""
+LINKED_COLOR = "#d1242f"
+"""Color of the outline of flagged pairs."""
 MAX_RANKED = 200
 """Maximum number of agents in the figure of the ranking: each needs 17 pixels, and more than 65,535 cannot be drawn."""
 
@@ -43,30 +43,30 @@ def _draw_matrix(
     source: str,
     value: Floats,
     *,
-    colour: alt.Color,
+    color: alt.Color,
     sides: Mapping[str, Sequence[str]],
     row_height: int,
     max_height: int,
-    max_labelled: int,
+    max_labeled: int,
     titles: Sequence[str | None] = (None, None),
     flagged: Bools | None = None,
 ) -> Figure:
-    """Draw a matrix as coloured tiles.
+    """Draw a matrix as colored tiles.
 
     slug : short name of the figure
     title, note, source : title, explanation below the figure, and source of the data
     value : float array (n_rows, n_columns), NaN for no tile
-    colour : colour scale of the values
+    color : color scale of the values
     sides : two entries: the field of the rows with their names, then the field of the columns with their names
     row_height, max_height : heights in pixels of one row, and of the figure
-    max_labelled : maximum number of rows with labels
+    max_labeled : maximum number of rows with labels
     titles : titles of the vertical and of the horizontal axis
     flagged : bool array (n_rows, n_columns), tiles to outline
     """
     (row, row_names), (column, column_names) = sides.items()
 
-    is_labelled = len(row_names) <= max_labelled
-    axis = alt.Axis(labels=is_labelled, ticks=is_labelled, labelLimit=110)
+    is_labeled = len(row_names) <= max_labeled
+    axis = alt.Axis(labels=is_labeled, ticks=is_labeled, labelLimit=110)
     column_axis = axis if row_names is column_names else alt.Axis(labels=False, ticks=False)
     base = make_chart().encode(
         x=alt.X(f"{column}:N", scale=make_tile_scale(column_names), title=titles[1], axis=column_axis),
@@ -75,7 +75,7 @@ def _draw_matrix(
     tooltip_fields = [f"{row}:N", f"{column}:N", "value:Q .3f"]
     if flagged is not None:
         tooltip_fields.append("flagged:N")
-    chart = base.mark_rect().encode(color=colour, tooltip=make_tooltips(*tooltip_fields))
+    chart = base.mark_rect().encode(color=color, tooltip=make_tooltips(*tooltip_fields))
 
     i, j = np.nonzero(~np.isnan(value))
     columns: dict[str, Column] = {
@@ -87,22 +87,22 @@ def _draw_matrix(
         columns["flagged"] = np.where(flagged[i, j], "yes", "no").tolist()
         if flagged.any():
             flagged_tiles = base.transform_filter("datum.flagged == 'yes'")
-            outline_width = 2 if is_labelled else 1
-            chart += flagged_tiles.mark_rect(filled=False, stroke=LINKED_COLOUR, strokeWidth=outline_width)
+            outline_width = 2 if is_labeled else 1
+            chart += flagged_tiles.mark_rect(filled=False, stroke=LINKED_COLOR, strokeWidth=outline_width)
     frame = Frame.from_columns(**columns)
 
     height = min(max_height, max(160, row_height * len(row_names)))
     return Figure(slug, title, note, source, chart, frame=frame, height=height, canvas=True)
 
 
-def _residual_colour(value: Floats, title: str) -> alt.Color:
-    """Return a colour scale for residuals that is symmetric around 0."""
+def _residual_color(value: Floats, title: str) -> alt.Color:
+    """Return a color scale for residuals that is symmetric around 0."""
     limit = max(float(np.nanmax(np.abs(value))), 0.01)
     return alt.Color("value:Q", title=title, scale=alt.Scale(scheme="blueorange", domain=[-limit, limit]))
 
 
-def _score_colour(title: str) -> alt.Color:
-    """Return a colour scale for scores."""
+def _score_color(title: str) -> alt.Color:
+    """Return a color scale for scores."""
     return alt.Color("value:Q", title=title, scale=alt.Scale(scheme="viridis"))
 
 
@@ -146,20 +146,20 @@ def draw_pairs(data: ReportData) -> Iterator[Figure]:
         sides={"first": grid.names, "second": grid.names},
         row_height=16,
         max_height=520,
-        max_labelled=40,
+        max_labeled=40,
         flagged=grid.flagged,
     )
 
     title = "Agreement of pairs, best agents first"
     note = f"{_NOTE_ON_AGREEMENT}{note_on_tiles}"
-    agreement_colour = _score_colour("agreement (TPR − FPR)")
-    yield draw_heat_map("pairs", title, note, source, grid.agreement, colour=agreement_colour)
+    agreement_color = _score_color("agreement (TPR − FPR)")
+    yield draw_heat_map("pairs", title, note, source, grid.agreement, color=agreement_color)
 
     if not np.isnan(grid.residual).all():
         title = "Agreement that the abilities of two agents do not explain"
         note = f"{_NOTE_ON_RESIDUAL_AGREEMENT}{note_on_tiles}"
-        residual_colour = _residual_colour(grid.residual, "beyond a_i + a_k (TPR − FPR)")
-        yield draw_heat_map("pairs-beyond", title, note, source, grid.residual, colour=residual_colour)
+        residual_color = _residual_color(grid.residual, "beyond a_i + a_k (TPR − FPR)")
+        yield draw_heat_map("pairs-beyond", title, note, source, grid.residual, color=residual_color)
 
 
 @without_validation
@@ -222,7 +222,7 @@ def draw_ranking_figure(agents: Sequence[RankedAgent], *, level: float, source: 
     names = ["agent:N", "group:N", "ranks:N"] if has_groups else ["agent:N", "ranks:N"]
     base = make_chart().encode(
         y=alt.Y("agent:N", sort=None, title=None, axis=alt.Axis(labelLimit=170)),
-        color=colour_by_group(frame),
+        color=color_by_group(frame),
         tooltip=make_tooltips(*names, *numbers),
     )
     x = alt.X("distance:Q", title=["ability minus the average agent's", unit or SCORE], scale=alt.Scale(zero=False))
@@ -269,11 +269,11 @@ def _draw_agents(data: ReportData) -> Iterator[Figure]:
             note + note_on_bins,
             source,
             agreement,
-            colour=_score_colour("TPR − FPR"),
+            color=_score_color("TPR − FPR"),
             sides={"first": names, "second": names},
             row_height=18,
             max_height=620,
-            max_labelled=60,
+            max_labeled=60,
             titles=("read first", "read second"),
         )
 
@@ -296,14 +296,14 @@ def _draw_cells(data: ReportData) -> Iterator[Figure]:
         sides={"agent": grid.rows, "item": grid.columns},
         row_height=15,
         max_height=620,
-        max_labelled=60,
+        max_labeled=60,
         titles=(None, "item, easiest first"),
     )
 
     title = "Scores of agents on items"
     note = f"Rows: agents, best first. Columns: items, easiest first. Empty: not compared, or held out.{note_on_bins}"
     source = f"scores.csv, {n_answers}"
-    yield draw_heat_map("scores", title, note, source, grid.score, colour=_score_colour(SCORE))
+    yield draw_heat_map("scores", title, note, source, grid.score, color=_score_color(SCORE))
 
     if not np.isnan(grid.residual).all():
         title = "What ability − difficulty does not explain"
@@ -312,5 +312,5 @@ def _draw_cells(data: ReportData) -> Iterator[Figure]:
             f"describe all items.{note_on_bins}"
         )
         source = f"scores.csv and the fit ({data.summary.facts.estimator}), {n_answers}"
-        residual_colour = _residual_colour(grid.residual, "residual (score units)")
-        yield draw_heat_map("residuals", title, note, source, grid.residual, colour=residual_colour)
+        residual_color = _residual_color(grid.residual, "residual (score units)")
+        yield draw_heat_map("residuals", title, note, source, grid.residual, color=residual_color)

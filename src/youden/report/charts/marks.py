@@ -1,4 +1,4 @@
-"""Define the parts that all figures share: data, tooltips, colours and scales.
+"""Define the parts that all figures share: data, tooltips, colors and scales.
 
 A figure stores its data as columns, which need less space in a page than one record per mark.
 """
@@ -28,8 +28,8 @@ DECIMALS = 5
 """Number of decimals of a drawn number."""
 SCORE = "score (TPR − FPR)"
 """Title of an axis of scores."""
-GROUP_COLOURS = ["#5b8fc9", "#e08214", "#2f9e8f", "#c8557c", "#8a6fc0", "#a0812f", "#5aa02c", "#888888"]
-"""Pairwise distinguishable for people with red-green colour blindness; legible on white and on dark pages."""
+GROUP_COLORS = ["#5b8fc9", "#e08214", "#2f9e8f", "#c8557c", "#8a6fc0", "#a0812f", "#5aa02c", "#888888"]
+"""Pairwise distinguishable for people with red-green color blindness; legible on white and on dark pages."""
 DASHED: dict[str, Any] = {"strokeDash": [5, 4], "color": "#888888"}
 """Style of reference lines."""
 
@@ -130,7 +130,7 @@ class Figure:
     title, note, source : str
         Title, explanation below the figure, and source of the data.
     spec : dict
-        Vega-Lite specification without data and without the colours of the page.
+        Vega-Lite specification without data and without the colors of the page.
     frame : Frame
         Data, which the page inserts.
     canvas : bool
@@ -202,12 +202,12 @@ def make_tooltips(*columns: str) -> list[alt.Tooltip]:
     return tooltips
 
 
-def colour_by(column: str, title: str | None = None, *, domain: Sequence[str] = ()) -> alt.Color:
-    """Colour marks by the texts of a column.
+def color_by(column: str, title: str | None = None, *, domain: Sequence[str] = ()) -> alt.Color:
+    """Color marks by the texts of a column.
 
-    With `domain`, these texts get the colours in this order; otherwise, in the order of the alphabet.
+    With `domain`, these texts get the colors in this order; otherwise, in the order of the alphabet.
     """
-    scale = alt.Scale(domain=list(domain), range=GROUP_COLOURS) if domain else alt.Scale(range=GROUP_COLOURS)
+    scale = alt.Scale(domain=list(domain), range=GROUP_COLORS) if domain else alt.Scale(range=GROUP_COLORS)
     return alt.Color(f"{column}:N", title=title, scale=scale)
 
 
@@ -215,16 +215,16 @@ NO_GROUP = "no group"
 """Text of an agent without a group in a figure."""
 
 
-def colour_by_group(frame: Frame) -> alt.Color | alt.ColorValue:
-    """Colour marks by group, with the same colours in all figures of a run; one colour without a legend if there are none."""
+def color_by_group(frame: Frame) -> alt.Color | alt.ColorValue:
+    """Color marks by group, with the same colors in all figures of a run; one color without a legend if there are none."""
     groups = sorted({str(group) for group in frame.columns.get("group", ())})
     if groups in ([], [NO_GROUP]):
-        return alt.ColorValue(GROUP_COLOURS[0])
-    return colour_by("group", "group", domain=groups)
+        return alt.ColorValue(GROUP_COLORS[0])
+    return color_by("group", "group", domain=groups)
 
 
 def make_dashed_line(x: str, y: str, points: Sequence[tuple[float, float]]) -> alt.Chart:
-    """Make a grey dashed line through `points`, pairs of values on the axes of the columns `x` and `y`."""
+    """Make a gray dashed line through `points`, pairs of values on the axes of the columns `x` and `y`."""
     values = [{x: x_value, y: y_value} for x_value, y_value in points]
     line = alt.Chart(alt.InlineData(values=values)).mark_line(**DASHED)
     encoded: alt.Chart = line.encode(x=alt.X(f"{x}:Q"), y=alt.Y(f"{y}:Q"))

@@ -9,13 +9,13 @@ import numpy as np
 
 from youden.report.charts.marks import (
     DASHED,
-    GROUP_COLOURS,
+    GROUP_COLORS,
     NO_GROUP,
     Column,
     Figure,
     Frame,
-    colour_by,
-    colour_by_group,
+    color_by,
+    color_by_group,
     format_n_answers,
     make_chart,
     make_tile_scale,
@@ -61,7 +61,7 @@ def draw_slope(data: Comparison) -> Figure:
     base = make_chart().encode(
         x=alt.X("run:N", title=None, scale=alt.Scale(domain=runs, padding=0.8), axis=run_axis),
         y=alt.Y("height:Q", title=None, scale=height_scale, axis=None),
-        color=colour_by_group(frame),
+        color=color_by_group(frame),
         tooltip=make_tooltips("agent:N", "group:N", "run:N", "rank:Q", "interval:N", "ability:Q .3f", "change:N"),
     )
     dash_scale = alt.Scale(domain=["significant", "not significant"], range=[[1, 0], [4, 4]])
@@ -95,7 +95,7 @@ def draw_abilities_by_question(study: InstrumentsStudy) -> Figure:
     base = make_chart().encode(
         x=alt.X("information_ability:Q", title="ability by information", scale=alt.Scale(zero=False)),
         y=alt.Y("preference_ability:Q", title="ability by preference", scale=alt.Scale(zero=False)),
-        color=colour_by("flag", "flag"),
+        color=color_by("flag", "flag"),
         tooltip=tooltips,
     )
     lines = base.mark_rule(opacity=0.5)
@@ -180,15 +180,15 @@ def _make_stress_chart(stress: Stress, attack_names: list[str]) -> alt.LayerChar
     base = make_chart().encode(
         y=alt.Y("attack:N", title=None, scale=y_scale, axis=alt.Axis(labelLimit=170)),
         x=alt.X("rank:Q", title=f"rank of the best attacker, of {stress.n_agents}", scale=x_scale),
-        color=colour_by("ranking", "ranking", domain=rankings),
+        color=color_by("ranking", "ranking", domain=rankings),
         tooltip=make_tooltips("attack:N", "ranking:N", "rank:Q", "others:Q .2f", "check:N"),
     )
     opacity_scale = alt.Scale(domain=["detected", "not detected"], range=[1, 0])
-    # the colour of the outline is also the colour of the interior, which is transparent if the attack is not detected
+    # the color of the outline is also the color of the interior, which is transparent if the attack is not detected
     dots = base.mark_point(size=80, strokeWidth=2, opacity=1).encode(
         shape=alt.Shape("ranking:N", title="ranking"),
         fillOpacity=alt.FillOpacity("detected:N", title="check or alarm", scale=opacity_scale),
-        fill=alt.Fill("ranking:N", scale=alt.Scale(domain=rankings, range=GROUP_COLOURS), legend=None),
+        fill=alt.Fill("ranking:N", scale=alt.Scale(domain=rankings, range=GROUP_COLORS), legend=None),
     )
     unattacked_rank = stress.ranks["plain"] or stress.n_agents
     rule = alt.Chart(alt.InlineData(values=[{"rank": unattacked_rank}])).mark_rule(**DASHED)
@@ -250,7 +250,7 @@ def draw_budget_figures(study: BudgetStudy, goal: Goal) -> tuple[Figure, ...]:
 
     base = make_chart().encode(
         x=alt.X("calls:Q", title="calls of both trial types", scale=alt.Scale(zero=False)),
-        color=colour_by("design", "design"),
+        color=color_by("design", "design"),
         tooltip=make_tooltips("design:N", "calls:Q ,.0f", "percent:Q", "rho:Q .3f"),
     )
     rho_axis = alt.Y("rho:Q", title=f"Spearman ρ to the dense {study.target} ranking", scale=alt.Scale(zero=False))
@@ -274,7 +274,7 @@ def _draw_recall(study: BudgetStudy) -> Figure:
     line per k shows, for comparison, the recall of the k best agents by one half of the items with the other half.
     """
     tooltips = make_tooltips("design:N", "top:N", "calls:Q ,.0f", "recall:Q .2f")
-    chart_by_k = make_chart().encode(color=colour_by("top", "found of"), tooltip=tooltips)
+    chart_by_k = make_chart().encode(color=color_by("top", "found of"), tooltip=tooltips)
     recall_by_calls = chart_by_k.encode(
         x=alt.X("calls:Q", title="calls of both trial types", scale=alt.Scale(zero=False)),
         y=alt.Y("recall:Q", title="share of the dense top k found", scale=alt.Scale(domain=[0, 1])),
@@ -353,7 +353,7 @@ def draw_sparsity_figures(study: SparsityStudy) -> tuple[Figure, ...]:
     ):
         base = make_chart().encode(
             x=alt.X(f"{column}:Q", title=axis_title, axis=alt.Axis(format=number_format)),
-            color=colour_by("design", "design"),
+            color=color_by("design", "design"),
             tooltip=make_tooltips("regime:N", "rmse:Q .4f", "rho:Q .3f"),
         )
         chart = _draw_means_with_errors(base, rmse_axis, width=1.5)
@@ -402,7 +402,7 @@ def _make_error_chart(models: Sequence[str]) -> alt.LayerChart:
     """
     base = make_chart().encode(
         y=alt.Y("model:N", title=None, scale=make_tile_scale(models), axis=alt.Axis(labelLimit=220)),
-        color=alt.value(GROUP_COLOURS[0]),
+        color=alt.value(GROUP_COLORS[0]),
         tooltip=make_tooltips("model:N", "rmse:Q .4f", "rho:Q .3f"),
     )
     intervals = base.mark_rule().encode(x=alt.X("low:Q"), x2=alt.X2("high:Q"))
@@ -415,7 +415,7 @@ def _make_error_chart(models: Sequence[str]) -> alt.LayerChart:
 def _draw_means_with_errors(base: alt.Chart, mean: alt.Y, *, width: float) -> alt.LayerChart:
     """Draw means as dots on a line, with vertical error bars from column `low` to column `high` of the frame.
 
-    base : chart with the horizontal axis and the colours
+    base : chart with the horizontal axis and the colors
     mean : vertical axis, with the column of the means
     width : width of the line in pixels
     """

@@ -61,7 +61,7 @@ class IntervalBar:
     """Position of the lower bound."""
     width: float
     """Width of the interval."""
-    centre: float
+    center: float
     """Position of the ability."""
 
 
@@ -186,8 +186,8 @@ def _iter_interval_bars(rows: Sequence[RankingRow]) -> Iterator[IntervalBar | No
         if row.ability is None or row.low is None or row.high is None:
             yield None
             continue
-        low, high, centre = (100 * (value - axis_start) / axis_length for value in (row.low, row.high, row.ability))
-        yield IntervalBar(low=low, width=high - low, centre=centre)
+        low, high, center = (100 * (value - axis_start) / axis_length for value in (row.low, row.high, row.ability))
+        yield IntervalBar(low=low, width=high - low, center=center)
 
 
 def find_ties(evidence: Evidence, ranking: Sequence[RankedAgent]) -> Tied:

@@ -427,7 +427,7 @@ def _draw_bar(agent: RankedAgent, cells: int) -> str:
     """Draw the interval of an agent as a bar of `cells` characters; empty if the agent has no interval."""
     if agent.bar is None:
         return ""
-    return draw_interval(agent.bar.low, agent.bar.centre, agent.bar.low + agent.bar.width, cells=cells)
+    return draw_interval(agent.bar.low, agent.bar.center, agent.bar.low + agent.bar.width, cells=cells)
 
 
 def _judging_date(folder: RunFolder) -> str:

@@ -283,7 +283,7 @@ class WorstTrials:
         return tuple(tuple(self._trials.row[start:stop].tolist()) for start, stop in pairwise(bounds))
 
     def _compute_shortfall(self, rows: TrialRows, chunk: Positions) -> Floats:
-        """Compute the shortfall of answers: how unfavourable they are for the agents.
+        """Compute the shortfall of answers: how unfavorable they are for the agents.
 
         The shortfall of a paired trial is the expected answer minus the actual one. That of an independent trial is the answer
         itself, because a yes is wrong. That of a self-trial is 0.

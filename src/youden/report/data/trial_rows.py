@@ -68,7 +68,7 @@ class TrialLine:
 
 @dataclass(frozen=True)
 class TrialFilter:
-    """Conditions that selected trials have to fulfil together; None selects all."""
+    """Conditions that selected trials have to fulfill together; None selects all."""
 
     agents: frozenset[int] | None = None
     """Positions of agents; at least one agent of the trial is among them."""

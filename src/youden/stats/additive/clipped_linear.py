@@ -203,7 +203,7 @@ class ClippedLinear(Estimator):
         ------
         StatisticsError
             [not-fitted]: if `fit` was not called; [cells-length]: if the arrays differ in shape; [cells-id]: if a
-            position is below 0, or not below the number of agents or items that were fitted.
+            position is not a whole number, below 0, or not below the number of agents or items that were fitted.
         """
         self._check_fitted()
         if agent.shape != item.shape:
@@ -282,11 +282,12 @@ class ClippedLinear(Estimator):
 
 
 def _check_positions(positions: Ids | Positions, *, size: int, noun: str) -> None:
-    """Raise StatisticsError [cells-id] unless all positions are at least 0 and below `size`."""
-    if positions.size and not 0 <= positions.min() <= positions.max() < size:
+    """Raise StatisticsError [cells-id] unless all positions are whole numbers that are at least 0 and below `size`."""
+    are_whole = np.issubdtype(positions.dtype, np.integer)
+    if positions.size and not (are_whole and 0 <= positions.min() <= positions.max() < size):
         raise StatisticsError(
             f"There are {size} {noun}s: got the positions {positions.min()} to {positions.max()}. "
-            f"Pass positions from 0 to {size - 1}.",
+            f"Pass whole numbers from 0 to {size - 1}.",
             slug="cells-id",
         )
 

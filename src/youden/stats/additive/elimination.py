@@ -223,7 +223,7 @@ def make_normal_equations(cells: Cells, *, ridge: float) -> Equations:
     row, column, n_rows, n_columns, rows_are_items = sides(cells)
     weight = np.ones(len(cells)) if cells.weight is None else cells.weight.astype(np.float64, copy=False)
 
-    # A score is modelled as ability − difficulty. If rows are items, the effect of a row is a difficulty, so that the score
+    # A score is modeled as ability − difficulty. If rows are items, the effect of a row is a difficulty, so that the score
     # with the opposite sign is row effect − column effect.
     sign = -1 if rows_are_items else 1
     weighted_score = weight * cells.score * sign

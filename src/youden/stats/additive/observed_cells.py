@@ -8,6 +8,7 @@ only then.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any, cast
 
 import numpy as np
@@ -15,8 +16,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 
 from youden.errors import StatisticsError
-from youden.stats.base.array_likes import check_indexes
+from youden.stats.base.array_likes import check_arrays, check_indexes, stack
 from youden.stats.base.estimator import RealColumn, as_matrix, as_reals, no_cells_error
+from youden.types.arguments import check_argument
 
 IdColumn = NDArray[np.int32] | NDArray[np.int64]
 
@@ -41,7 +43,7 @@ class Cells:
     Raises
     ------
     StatisticsError
-        [cells-length]: if the columns differ in length.
+        [cells-length]: if the columns differ in length; [array-numbers]: if one is not an array of numbers.
     """
 
     agent: IdColumn
@@ -55,6 +57,7 @@ class Cells:
 
     def __post_init__(self) -> None:
         columns = {"agent": self.agent, "item": self.item, "weight": self.weight}
+        check_arrays(self.agent, self.item, self.score, *([] if self.weight is None else [self.weight]))
         for name, column in columns.items():
             if column is not None and column.shape != self.score.shape:
                 raise StatisticsError(
@@ -131,7 +134,7 @@ def cells_from_arrays(
         [weights-numeric]: if weights are not numbers; [weights-negative]: if one is negative, infinite or NaN.
     """
     check_indexes([agent, item, score, weight])
-    agents, items = np.asarray(agent), np.asarray(item)
+    agents, items = stack(agent), stack(item)
     scores = as_reals(score, noun="scores")
     weights = None if weight is None else as_reals(weight, noun="weights")
     columns = [agents, items, scores] if weights is None else [agents, items, scores, weights]
@@ -195,7 +198,7 @@ def cells_from_matrix(matrix: Any, *, weight: ArrayLike | None = None) -> Cells:
     scores = as_matrix(matrix)
     observed = ~np.isnan(scores)
     agent, item = np.nonzero(observed)
-    weights = None if weight is None else np.asarray(weight)
+    weights = None if weight is None else as_reals(weight, noun="weights")
     if weights is not None:
         if weights.shape != scores.shape:
             raise StatisticsError(
@@ -248,8 +251,9 @@ def _check_ids(ids: NDArray[Any], *, size: int, noun: str) -> IdColumn:
     """Check positions and return them as int32 or int64.
 
     Raises StatisticsError [cells-id] if the positions are not integers, or if a position is outside the range from 0 to
-    `size` − 1.
+    `size` − 1; ConfigError [argument-type] if `size` is not a whole number.
     """
+    check_argument(f"n_{noun}s", size, Integral, "Pass a whole number.")
     if not np.issubdtype(ids.dtype, np.integer):
         raise StatisticsError(f"The {noun}s must be integers: got {ids.dtype}. Pass their positions.", slug="cells-id")
     low, high = int(ids.min()), int(ids.max())

@@ -116,7 +116,7 @@ def estimate_score_means(score: Floats, *, level: float = 0.95) -> ScoreMeans:
     # the symbols are those of the notes
     model = _fit_additive_model(score)
     observed = ~np.isnan(score)
-    mean, difficulty = _centre_difficulties(model, observed)
+    mean, difficulty = _center_difficulties(model, observed)
     n_agents = len(score)
     n_scores = observed.sum(axis=1)
     variance, df, df_of_mean = np.full((3, n_agents), np.nan)
@@ -172,19 +172,19 @@ def _compute_influence_on_means(influence: Floats, has_score: Bools, *, average_
     A mean score is the mean over all models, the center, plus the model's distance from the center. An item influences both, and
     the two influences are added.
 
-    influence : float array (n_agents, n_items), influence on the distances from the centre
+    influence : float array (n_agents, n_items), influence on the distances from the center
     has_score : bool array (n_agents, n_items), cells with a score
     average_score : float array (n_items,), score of the average model on each item, up to a constant
 
     Returns a float array (n_agents, n_items).
     """
     n_agents, n_items = influence.shape
-    influence_on_centre = (average_score - average_score.mean()) / n_items
+    influence_on_center = (average_score - average_score.mean()) / n_items
 
     # with missing cells, models with more scores than others have a larger influence on the center
     share_of_scores = has_score / has_score.sum(axis=0)  # of each model among the scores of an item
     excess_share = share_of_scores.mean(axis=1) - 1 / n_agents  # 0 in a complete table
-    return np.asarray(influence + influence_on_centre - excess_share @ influence)
+    return np.asarray(influence + influence_on_center - excess_share @ influence)
 
 
 def _compute_df_of_means(influence: Floats, has_score: Bools) -> Floats:
@@ -207,7 +207,7 @@ def _compute_df_of_means(influence: Floats, has_score: Bools) -> Floats:
     return np.asarray(1 / inverse_df - 1)
 
 
-def _centre_difficulties(fit: ClippedLinear, observed: Bools) -> tuple[Floats, Floats]:
+def _center_difficulties(fit: ClippedLinear, observed: Bools) -> tuple[Floats, Floats]:
     """Shift abilities and difficulties so that the mean difficulty is 0 in each component.
 
     A component is a set of models that common items connect, with the items on which they have scores.
@@ -361,12 +361,12 @@ def _compute_wilson_bounds(
 
     # Wilson (1927), with the mean θ: (θ + z²/2n* ± z·√(θ(1 − θ)/n* + z²/4n*²)) / (1 + z²/n*)
     denominator = 1 + z**2 / size
-    centre = (mean + z**2 / (2 * size)) / denominator
+    center = (mean + z**2 / (2 * size)) / denominator
     root = np.sqrt(mean * (1 - mean) / size + z**2 / (4 * size**2))
     half_width = z / denominator * root
 
     half_width[np.isnan(variance)] = np.nan
-    return np.maximum(centre - half_width, 0), np.minimum(centre + half_width, 1)
+    return np.maximum(center - half_width, 0), np.minimum(center + half_width, 1)
 
 
 def _compute_effective_sizes(mean: Floats, variance: Floats, n_scores: Ids, *, quantile_ratio: Floats) -> Floats:
@@ -420,7 +420,7 @@ def find_smallest_removal(score: Floats, means: ScoreMeans) -> Removal | None:
     Returns
     -------
     Removal or None
-        None if no removal of items that favour the first model changes the first place.
+        None if no removal of items that favor the first model changes the first place.
 
     Notes
     -----
@@ -462,8 +462,8 @@ def find_smallest_removal(score: Floats, means: ScoreMeans) -> Removal | None:
         return bool(ability[agent] > ability[first])
 
     # the smallest number, by bisection around the first guess
-    n_favourable = int((contribution[agent] > 0).sum())  # items that favour the first model
-    end = min(2 * first_guess, n_favourable)
+    n_favorable = int((contribution[agent] > 0).sum())  # items that favor the first model
+    end = min(2 * first_guess, n_favorable)
     n_removed = bisect_left(range(end), True, lo=first_guess // 2 + 1, key=changes_first_place)
     return Removal(candidates[:n_removed], agent) if changes_first_place(n_removed) else None
 
@@ -573,7 +573,7 @@ def missingness_p_value(observed: Bools, difficulty: Floats) -> float:
     The first test is a χ² test that all models have the same missing rate.
 
     The null hypothesis of the second test is that the number x of missing cells of an item and its difficulty y are uncorrelated.
-    With centred x and y, the statistic is Student's t = Σ xy/√(Σ x²y²), which is robust to unequal variances of y (White 1980).
+    With centered x and y, the statistic is Student's t = Σ xy/√(Σ x²y²), which is robust to unequal variances of y (White 1980).
     With fewer than 10 items, it is a permutation test of Σ xy. The p-value is 1 if all xy are 0.
 
     References

@@ -18,6 +18,7 @@ from youden.stats.additive.elimination import Equations, make_normal_equations, 
 from youden.stats.additive.observed_cells import Cells, cells_from_arrays, check_range
 from youden.stats.base.estimator import check_constraint, check_ridge
 from youden.stats.trials.comparisons import agent_components, describe_components
+from youden.types.arguments import check_argument
 from youden.types.pool import Floats, Ids, ReadOnly
 
 Constraint = Literal["none", "clip", "box", "censored"]
@@ -163,7 +164,10 @@ def solve_cells(cells: Cells, *, ridge: float = 1e-6, constraint: Constraint = "
         `constraint` is not "none"; [weights-scale]: if the ridge outweighs all cells of an agent or item, or the
         weights overflow; [additive-singular]: if the system is singular; [box-too-large]: if the box needs too
         much memory.
+    ConfigError
+        [argument-type]: if `cells` or `ridge` has a wrong type.
     """
+    check_argument("cells", cells, Cells, "Make cells with cells_from_matrix or cells_from_arrays.")
     check_ridge(ridge)
     check_constraint(constraint, choices=_CONSTRAINTS)
     if constraint != "none":

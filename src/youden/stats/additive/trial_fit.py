@@ -42,7 +42,7 @@ class TrialFit:
     Attributes
     ----------
     ability : float array (n_agents,)
-        Centred abilities; NaN for an agent without a trial.
+        Centered abilities; NaN for an agent without a trial.
     item_mean : float array (n_items,)
         Expected answer of the average agent on each item; NaN for an item without a trial.
     weight : float array (n_agents,)
@@ -92,7 +92,7 @@ def fit_additive_trials(chunks: ChunkSource, *, n_agents: int, n_items: int) -> 
     The weighted least-squares model of an answer y is y ≈ a_first + a_second + b_group, and θ = (K − 2)/(K − 1)·a with K
     agents that have trials, because an ability is a mean over the other agents.
 
-    With x the indicator of a trial's two agents, z = x − x̄_group its centred design row, M = Σw·zzᵀ, P its
+    With x the indicator of a trial's two agents, z = x − x̄_group its centered design row, M = Σw·zzᵀ, P its
     pseudo-inverse, and leverages h = w(1/m_group + zᵀPz), the influence of item j is U_ij = (K − 2)/(K − 1)·Σ_k
     P_ik E_kj. E_kj is the sum of w·e/√(1 − h) over the trials of agent k on the item. The covariance is the sandwich
     estimate from U, clustered by item.
@@ -150,7 +150,7 @@ class _TrialSums:
     normal_matrix : float array (n_agents, n_agents)
         Normal matrix M of the agents' effects, after the effects of the effect groups were eliminated.
     normal_target : float array (n_agents,)
-        Right-hand side Σw·z·y of the normal equations, with z the centred design row of a trial.
+        Right-hand side Σw·z·y of the normal equations, with z the centered design row of a trial.
     weight, squared_weight : float array (n_agents,)
         Σw and Σw² over an agent's trials.
     squared_item_weight : float array (n_agents,)

@@ -5,16 +5,20 @@ Pandas is not imported. Indexing a Series by positions would use its labels, so 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import inspect
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any, TypeVar, cast
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from youden.errors import StatisticsError
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+_ARRAY_TYPES = ("Floats", "Ids", "Positions", "Bools")
 
 
 def takes_array_likes(function: F) -> F:
@@ -23,7 +27,7 @@ def takes_array_likes(function: F) -> F:
     Parameters
     ----------
     function : callable
-        Function of arrays.
+        Function of arrays, whose parameters have type annotations.
 
     Returns
     -------
@@ -35,17 +39,25 @@ def takes_array_likes(function: F) -> F:
     Examples
     --------
     >>> @takes_array_likes
-    ... def add(a, b):
+    ... def add(a: "Floats", b: "Floats"):
     ...     return a + b
     >>> add([1, 2], [3, 4]).tolist()
     [4, 6]
     """
+    signature = inspect.signature(function)
+    array_names = [
+        name
+        for name, parameter in signature.parameters.items()
+        if any(array_type in str(parameter.annotation) for array_type in _ARRAY_TYPES)
+    ]
 
     @wraps(function)
     def call_with_arrays(*args: object, **kwargs: object) -> object:
         check_indexes([*args, *kwargs.values()])
-        arrays = [_to_array(value) for value in args]
-        return function(*arrays, **{name: _to_array(value) for name, value in kwargs.items()})
+        call = signature.bind(*args, **kwargs)
+        for name in array_names:
+            call.arguments[name] = _to_array(call.arguments[name])
+        return function(*call.args, **call.kwargs)
 
     return cast(F, call_with_arrays)
 
@@ -115,25 +127,22 @@ def _check_labels(first: Any, later: Any, name: str, remedy: str) -> None:
 
 
 def _to_array(value: Any) -> Any:
-    """Convert a sequence, or an array of another package, to an array of numbers; return any other value unchanged.
+    """Convert a sequence, or an array of another package, to an array of numbers.
 
     Masked values become NaN. Small numbers such as int8 and float16 become int64 and float64, so that differences and squares
     do not overflow.
 
-    Raises StatisticsError [array-numbers] if the values are not real numbers, or if a dictionary or another iterable is passed.
+    Raises StatisticsError [array-numbers] if the values are not real numbers, or if another value is passed, such as None, a
+    single number, a text or a dictionary.
     """
     array = _to_numpy(value)
     if not isinstance(array, np.ndarray):
-        if isinstance(array, Iterable) and not isinstance(array, str):  # such as a dictionary
-            raise _make_no_numbers_error(type(array).__name__)
-        return array
-
+        raise _make_no_numbers_error(type(array).__name__)
     if isinstance(array, np.ma.MaskedArray):
         array = np.ma.filled(array.astype(np.float64), np.nan) if array.mask.any() else array.data
     if array.dtype.kind == "O":  # Python objects
         array = _convert_objects(array)
-    if array.dtype.kind not in "biuf":  # truth values, signed and unsigned integers, floats
-        raise _make_no_numbers_error(f"values of the type {array.dtype}")
+    check_arrays(array)
 
     if array.dtype.kind == "b" or array.dtype.itemsize >= 8:
         return array
@@ -146,13 +155,13 @@ def _to_numpy(value: Any) -> Any:
     if _is_pandas_object(value):
         return value.to_numpy()
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
-        return _stack(value)
+        return stack(value)
     is_array_of_other_package = hasattr(value, "__array__") and not isinstance(value, np.ndarray | np.generic)
     return np.asarray(value) if is_array_of_other_package else value
 
 
-def _stack(values: Sequence[object]) -> NDArray[Any]:
-    """Convert a sequence to an array; raise StatisticsError [array-numbers] if its rows differ in length."""
+def stack(values: ArrayLike) -> NDArray[Any]:
+    """Convert values to an array; raise StatisticsError [array-numbers] if rows differ in length."""
     try:
         return np.asarray(values)
     except ValueError as error:
@@ -170,6 +179,16 @@ def _convert_objects(values: NDArray[Any]) -> NDArray[Any]:
         return filled.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise _make_no_numbers_error(str(error)) from error
+
+
+def check_arrays(*values: object) -> None:
+    """Raise StatisticsError [array-numbers] unless all values are NumPy arrays of real numbers."""
+    for value in values:
+        if not isinstance(value, np.ndarray):
+            raise _make_no_numbers_error(type(value).__name__)
+        # truth values, signed and unsigned integers, floats
+        if value.dtype.kind not in "biuf" or value.ndim == 0:
+            raise _make_no_numbers_error(f"values of the type {value.dtype} in the shape {value.shape}")
 
 
 def _make_no_numbers_error(received: str) -> StatisticsError:

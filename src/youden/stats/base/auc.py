@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from numbers import Integral
+
 import numpy as np
 
 from youden.errors import StatisticsError
 from youden.stats.base.array_likes import takes_array_likes
 from youden.stats.base.metrics import Metric, missing_error, normal_quantile, shape_error
+from youden.text.sentences import format_count
+from youden.types.arguments import check_argument
 from youden.types.pool import Bools, Floats
 
 
@@ -82,7 +86,9 @@ def auc_measurement_interval(
     StatisticsError
         [metric-missing]: if an ability is NaN; [metric-shape]: if arrays differ in shape; [auc-groups]: if a value of `positive`
         is not True, False, 1 or 0; [auc-one-group]: if a group is empty; [interval-order]: if a lower bound exceeds its upper
-        bound; [level]: unless 0 < level < 1.
+        bound; [level]: unless 0 < level < 1; [bootstrap-draws]: if `n_draws` is below 1.
+    ConfigError
+        [argument-type]: if `rng`, `n_draws` or `level` has a wrong type.
 
     Notes
     -----
@@ -90,6 +96,13 @@ def auc_measurement_interval(
     the errors of the abilities twice: in the estimates θ_i, and as added noise. Their AUC is therefore closer to ½ than the
     estimate. The interval is extended to contain the estimate.
     """
+    check_argument("rng", rng, np.random.Generator, "Pass, for example, `numpy.random.default_rng(0)`.")
+    check_argument("n_draws", n_draws, Integral, "Pass a whole number such as 2000.")
+    if n_draws < 1:
+        raise StatisticsError(
+            f"An interval of the AUC needs at least 1 draw: got {n_draws}. Pass, for example, 2000.",
+            slug="bootstrap-draws",
+        )
     positive = _check_auc_inputs(ability, positive)
     for bounds in (low, high):
         if bounds.shape != ability.shape:
@@ -104,7 +117,9 @@ def auc_measurement_interval(
     std_error = (high - low) / (2 * z)
     n_missing = int(np.isnan(std_error).sum())
     if n_missing:
-        return Metric(value, np.nan, np.nan, level, f"none: {n_missing} abilities have no interval")
+        return Metric(
+            value, np.nan, np.nan, level, f"none: {format_count(n_missing, 'agent', 'has', 'have')} no interval"
+        )
 
     drawn_abilities = ability + std_error * rng.standard_normal((n_draws, len(ability)))
     tail = (1 - level) / 2
@@ -204,7 +219,7 @@ def _check_auc_inputs(ability: Floats, positive: Bools) -> Bools:
     positive = positive.astype(np.bool_)  # integers would index by position
     n_missing = int(np.isnan(ability).sum())
     if n_missing:
-        raise missing_error(n_missing, "agents have no ability")
+        raise missing_error(n_missing, "agent", "ability")
     if positive.all() or not positive.any():
         raise StatisticsError(
             f"AUC compares two groups: got {int(positive.sum())} positive agents of {len(positive)}. "

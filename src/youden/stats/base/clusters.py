@@ -1,4 +1,4 @@
-"""Estimate the joint covariance of centred abilities from the influence of independent clusters (items or blocks).
+"""Estimate the joint covariance of centered abilities from the influence of independent clusters (items or blocks).
 
 A cluster is one independent draw: the influences of all its trials on an agent are summed before they are squared.
 """
@@ -7,17 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import NamedTuple
 
 import numpy as np
 from scipy.special import stdtrit
 
 from youden.errors import StatisticsError
+from youden.stats.base.array_likes import check_arrays
+from youden.types.arguments import check_argument
 from youden.types.pool import Bools, Floats, Positions, ReadOnly
 
 
 def check_level(level: float) -> None:
-    """Raise StatisticsError [level] unless 0 < level < 1."""
+    """Raise ConfigError [argument-type] unless `level` is a number, and StatisticsError [level] unless 0 < level < 1."""
+    check_argument("level", level, Real, "Pass a number such as 0.95.")
     if not 0 < level < 1:
         raise StatisticsError(
             f"The confidence level must be between 0 and 1: got {level}. Pass a level such as 0.95.", slug="level"
@@ -55,13 +59,14 @@ class CentredCovariance(ReadOnly):
     Raises
     ------
     StatisticsError
-        [covariance-shape]: if the shapes do not fit each other.
+        [covariance-shape]: if the shapes do not fit each other; [array-numbers]: if a value is not an array of numbers.
     """
 
     covariance: Floats
     df: Floats
 
     def __post_init__(self) -> None:
+        check_arrays(self.covariance, self.df)
         n = self.df.size
         if self.df.shape != (n,) or self.covariance.shape != (n, n):
             raise StatisticsError(
@@ -141,34 +146,34 @@ class CentredCovariance(ReadOnly):
 
         Notes
         -----
-        The covariance of the uncentred θ_i is not known. If the covariances of different agents have the mean 0, it is
+        The covariance of the uncentered θ_i is not known. If the covariances of different agents have the mean 0, it is
         C + v, with v = tr C/(K(K − 1)) the variance of θ̄ and K the number of agents that can be compared. C + v is
-        scaled, and centred again by subtracting the means of its rows and columns.
+        scaled, and centered again by subtracting the means of its rows and columns.
         """
         # C + v; tr C and K are those of the agents that can be compared with agent i
         is_comparable = ~np.isnan(self.covariance)
         n_comparable = np.maximum(is_comparable.sum(axis=1), 2)
         trace = is_comparable @ np.nan_to_num(np.diag(self.covariance))
         mean_variance = trace / (n_comparable * (n_comparable - 1))
-        uncentred = self.covariance + mean_variance[:, None]
+        uncentered = self.covariance + mean_variance[:, None]
 
-        scaled = np.where(is_comparable, _scale_rows_and_columns(uncentred, factor), 0.0)
+        scaled = np.where(is_comparable, _scale_rows_and_columns(uncentered, factor), 0.0)
         row_mean = scaled.sum(axis=1) / n_comparable
         grand_mean = is_comparable @ row_mean / n_comparable
-        centred = scaled - row_mean[:, None] - row_mean + grand_mean[:, None]
+        centered = scaled - row_mean[:, None] - row_mean + grand_mean[:, None]
 
         # raise each variance that is smaller than its old value times the factor
-        variance = np.diag(centred)
+        variance = np.diag(centered)
         min_variance = np.diag(self.covariance) * factor
         ratio = np.divide(min_variance, variance, out=np.ones(len(variance)), where=variance > 0)
-        raised = _scale_rows_and_columns(centred, np.maximum(ratio, 1.0))
+        raised = _scale_rows_and_columns(centered, np.maximum(ratio, 1.0))
         return CentredCovariance(np.where(is_comparable, raised, np.nan), self.df)
 
 
 def covariance_over_clusters(
     influence: Floats, share: Floats, *, relative_variance: Floats | None = None, anchors: Bools | None = None
 ) -> CentredCovariance:
-    """Estimate the covariance of centred abilities, clustered by item or block.
+    """Estimate the covariance of centered abilities, clustered by item or block.
 
     This is a sandwich estimator with shrinkage for few clusters. A cluster is an item or block, one independent draw.
 
@@ -248,7 +253,7 @@ def covariance_of_chunks(
     relative_variance: Floats | None = None,
     anchors: Bools | None = None,
 ) -> CentredCovariance:
-    """Estimate the covariance of centred abilities from chunks of clusters.
+    """Estimate the covariance of centered abilities from chunks of clusters.
 
     This is the estimator of `covariance_over_clusters`, with only one chunk in memory at a time.
 
@@ -347,8 +352,8 @@ def _sum_influence(chunks: Iterable[tuple[Floats, Floats]], in_mean: Bools, n_ef
     products = np.zeros((n_agents, n_agents))
     variance, effect_squares, effect_fourth_powers = np.zeros((3, n_agents))
     for influence, share in chunks:
-        centred = influence - influence[in_mean].mean(axis=0)
-        corrected = centred / np.sqrt(np.maximum(1 - share, ROUNDING))
+        centered = influence - influence[in_mean].mean(axis=0)
+        corrected = centered / np.sqrt(np.maximum(1 - share, ROUNDING))
         products += corrected @ corrected.T
         variance += (corrected**2).sum(axis=1)
 
@@ -366,8 +371,8 @@ def _independent_covariance(in_mean: Bools) -> Floats:
     Returns a float array (n_agents, n_agents).
     """
     K = int(in_mean.sum())
-    centred = np.eye(len(in_mean)) - np.outer(in_mean, in_mean) / K
-    return _scale_rows_and_columns(centred, np.where(in_mean, K / (K - 1), 1.0))
+    centered = np.eye(len(in_mean)) - np.outer(in_mean, in_mean) / K
+    return _scale_rows_and_columns(centered, np.where(in_mean, K / (K - 1), 1.0))
 
 
 def unseen_effect_square(effect: Floats, n: Floats | Positions, *, floor: float = 0.0) -> Floats:
@@ -461,6 +466,7 @@ def _scale_rows_and_columns(matrix: Floats, factor: Floats) -> Floats:
 
     `matrix` is a float array (n_agents, n_agents), `factor` (n_agents,). Raises StatisticsError [covariance-shape] otherwise.
     """
+    check_arrays(factor)
     if factor.shape != matrix.shape[:1]:
         raise StatisticsError(
             f"The factors do not fit the covariance: got the shape {factor.shape} for {len(matrix)} agents. "

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
+from numbers import Real
 from typing import Self
 
 import numpy as np
@@ -14,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from youden.errors import StatisticsError
 from youden.types import Scores
+from youden.types.arguments import check_argument
 from youden.types.cells import ScoredCells
 from youden.types.pool import Floats
 
@@ -123,7 +125,8 @@ def _range_error(score: float, location: str) -> StatisticsError:
 
 
 def check_ridge(ridge: float) -> None:
-    """Raise StatisticsError [ridge] unless a ridge penalty is positive and finite."""
+    """Raise StatisticsError [ridge] unless a ridge is positive and finite, and ConfigError [argument-type] if it is no number."""
+    check_argument("ridge", ridge, Real, "Pass a number such as 1e-6.")
     if not 0 < ridge < np.inf:
         raise StatisticsError(
             f"The ridge must be positive and finite: got {ridge}. Set ridge to 1e-6, which makes the solution unique without "
@@ -170,10 +173,10 @@ def as_reals(array: ArrayLike, *, noun: str) -> RealColumn:
     """
     if isinstance(array, np.ma.MaskedArray):
         array = np.ma.filled(array.astype(np.float64), np.nan)
-    values = np.asarray(array)
-    if values.dtype in (np.float32, np.float64):
-        return values
     try:
+        values = np.asarray(array)
+        if values.dtype in (np.float32, np.float64):
+            return values
         # an unsafe conversion of complex numbers would drop their imaginary parts; a safe one is refused
         return values.astype(np.float64, casting="unsafe" if values.dtype.kind != "c" else "safe")
     except (TypeError, ValueError) as error:

@@ -15,6 +15,7 @@ from scipy.special import ndtri
 from youden.errors import StatisticsError
 from youden.stats.base.array_likes import takes_array_likes
 from youden.stats.base.clusters import check_level
+from youden.text.sentences import format_count
 from youden.types.pool import Bools, Floats, Ids
 
 
@@ -233,7 +234,7 @@ def rmse(predicted: Floats, observed: Floats, *, level: float = 0.95) -> Metric:
         )
     n_missing = int(np.isnan(squared_error).sum())
     if n_missing:
-        raise missing_error(n_missing, "observed cells have no prediction")
+        raise missing_error(n_missing, "observed cell", "prediction")
 
     mean = float(squared_error.mean())
     quantile = normal_quantile(level)
@@ -282,7 +283,7 @@ def _check_correlation_inputs(ability: Floats, reference: Floats, *, level: floa
         raise shape_error(ability, reference)
     n_missing = int((np.isnan(ability) | np.isnan(reference)).sum())
     if n_missing:
-        raise missing_error(n_missing, "agents have no ability on one side")
+        raise missing_error(n_missing, "agent", "ability on one side")
     if len(ability) < 2:
         raise StatisticsError(
             f"A rank correlation needs 2 agents: got {len(ability)}. Add agents.", slug="metric-constant"
@@ -303,8 +304,9 @@ def shape_error(a: Floats, b: Floats | Bools | Ids) -> StatisticsError:
     )
 
 
-def missing_error(n: int, subject: str) -> StatisticsError:
-    """Make the error for `n` NaN values; `subject` completes the sentence after the number."""
+def missing_error(n: int, noun: str, value: str) -> StatisticsError:
+    """Make the error for `n` NaN values: `noun` names what has no `value`."""
     return StatisticsError(
-        f"{n} {subject}: got NaN. Remove them from both arrays, and report it.", slug="metric-missing"
+        f"{format_count(n, noun, 'has', 'have')} no {value}: got NaN. Remove them from both arrays, and report it.",
+        slug="metric-missing",
     )

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from numbers import Integral
 from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from youden.errors import StatisticsError
+from youden.stats.base.array_likes import check_arrays
+from youden.types.arguments import check_argument
 from youden.types.pool import Bools, Floats, Ids, Positions
 
 
 def check_trials(*columns: Ids | Positions | Floats | Bools, answer: Floats) -> None:
-    """Check that columns of trials have one length, and that no answer is NaN.
+    """Check that columns of trials are arrays of numbers of one length, and that no answer is NaN.
 
     *columns : arrays with one value per trial, such as the agents and the item
     answer : float array (n_trials,)
 
-    Raises StatisticsError [trial-columns] or [trial-answer] otherwise.
+    Raises StatisticsError [array-numbers], [trial-columns] or [trial-answer] otherwise.
     """
+    check_arrays(*columns, answer)
     lengths = [*(len(column) for column in columns), len(answer)]
     if len(set(lengths)) > 1:
         raise StatisticsError(
@@ -43,8 +47,9 @@ def check_positions(positions: Ids | Positions, n_positions: int, *, noun: str) 
     noun : "agent" or "item", for the message
 
     Returns nothing. Raises StatisticsError [trial-position] if the type is not an integer type (for example, floats), or if a
-    position is negative or not below `n_positions`.
+    position is negative or not below `n_positions`; ConfigError [argument-type] if `n_positions` is not a whole number.
     """
+    check_argument(f"n_{noun}s", n_positions, Integral, "Pass a whole number.")
     if not np.issubdtype(positions.dtype, np.integer) and len(positions):
         raise StatisticsError(
             f"The {noun}s of trials must be whole numbers: got {positions.dtype}. Pass their positions.",
@@ -87,8 +92,8 @@ class PairChunk:
     Raises
     ------
     StatisticsError
-        [trial-columns]: if the columns differ in length; [trial-answer]: if an answer is NaN; [trial-item]: if an item
-        is not below `n_items`.
+        [array-numbers]: if a column is not an array of numbers; [trial-columns]: if the columns differ in length;
+        [trial-answer]: if an answer is NaN; [trial-item]: if an item is not below `n_items`.
     """
 
     first: Ids
@@ -107,6 +112,7 @@ class PairChunk:
         for flags in (self.first_weight, self.second_weight):
             if not isinstance(flags, bool):
                 check_trials(flags, answer=self.value)
+        check_argument("n_items", self.n_items, Integral, "Pass a whole number.")
         if len(self.item) and not 0 <= self.item.min() <= self.item.max() < self.n_items:
             raise StatisticsError(
                 f"Items must be positions below n_items: got {self.item.min()} to {self.item.max()} for {self.n_items} "
@@ -150,9 +156,10 @@ class PairChunk:
         Raises
         ------
         StatisticsError
-            [trial-columns]: if the selected columns differ in length; [trial-answer]: if a selected answer is NaN; [trial-item]:
-            if a selected item is negative or not below `n_items`.
+            [array-numbers]: if a column is not an array of numbers; [trial-columns]: if the selected columns differ in length;
+            [trial-answer]: if a selected answer is NaN; [trial-item]: if a selected item is negative or not below `n_items`.
         """
+        check_arrays(item, first, second, answer)
         selected_answer = answer[rows]
         n_selected = len(selected_answer)
         effect_group = None if block is None else _renumber_from_0(block[rows])

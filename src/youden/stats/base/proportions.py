@@ -87,10 +87,10 @@ def proportion(n_yes: float, n: float, *, level: float = 0.95) -> Proportion:
         return Proportion(n_yes, n, math.nan, math.nan, math.nan, level)
     # solutions p′ of |p − p′| = z·√(p′(1 − p′)/n)
     p = n_yes / n
-    centre = (p + z * z / (2 * n)) / (1 + z * z / n)
+    center = (p + z * z / (2 * n)) / (1 + z * z / n)
     half_width = z / (1 + z * z / n) * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
-    low = max(0.0, centre - half_width) if p else 0.0
-    high = min(1.0, centre + half_width) if p < 1 else 1.0
+    low = max(0.0, center - half_width) if p else 0.0
+    high = min(1.0, center + half_width) if p < 1 else 1.0
     return Proportion(n_yes, n, p, low, high, level)
 
 
@@ -170,8 +170,8 @@ def paired_difference(n_first: int, n_second: int, n: int, *, level: float = 0.9
         return Metric(math.nan, math.nan, math.nan, level, method)
     p1 = (n_first + 0.5) / (n + 2)
     p2 = (n_second + 0.5) / (n + 2)
-    centre = p1 - p2
-    half_width = z * math.sqrt((p1 + p2 - centre**2) / (n + 2))
-    low = max(-1.0, centre - half_width)
-    high = min(1.0, centre + half_width)
+    center = p1 - p2
+    half_width = z * math.sqrt((p1 + p2 - center**2) / (n + 2))
+    low = max(-1.0, center - half_width)
+    high = min(1.0, center + half_width)
     return Metric((n_first - n_second) / n, low, high, level, method)

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 
 from youden.errors import StatisticsError
 from youden.stats.base.clusters import check_level
-from youden.stats.base.estimator import as_matrix, check_score_matrix
+from youden.stats.base.estimator import as_matrix, as_reals, check_score_matrix
 from youden.stats.base.links import LINKS
 from youden.stats.curl.rectangles import n_rectangles, no_rectangles_error, sample_rectangles
 from youden.types.pool import Bools, Floats, Positions
@@ -222,7 +222,8 @@ def curl_quantiles(matrix: Floats, q: float | Sequence[float] = (0.5, 0.95)) -> 
     StatisticsError
         [curl-no-rectangles]: if there is no complete rectangle; [curl-infinite]: if a score is infinite;
         [curl-too-large]: if the matrix needs too much memory; [curl-level]: if a probability is outside [0, 1];
-        [scores-numeric], [scores-shape]: if the scores are not a matrix of numbers.
+        [scores-numeric], [scores-shape]: if the scores are not a matrix of numbers; [values-numeric]: if a probability is not a
+        number.
 
     Notes
     -----
@@ -234,7 +235,7 @@ def curl_quantiles(matrix: Floats, q: float | Sequence[float] = (0.5, 0.95)) -> 
     >>> curl_quantiles(np.array([[0.5, 0.0, 0.0], [0.0, 0.0, 0.25]]), q=(0.3, 0.5, 1.0))
     array([0.25, 0.5 , 0.75])
     """
-    probabilities = np.ravel(q).tolist()
+    probabilities = np.ravel(as_reals(q, noun="values")).tolist()
     for probability in probabilities:
         if not 0 <= probability <= 1:
             raise StatisticsError(
@@ -272,7 +273,8 @@ def curl_ecdf(matrix: Floats, x: ArrayLike) -> Floats:
     Raises
     ------
     StatisticsError
-        [curl-at]: if an x is NaN, or x is not one-dimensional; [curl-no-rectangles]: if there is no complete rectangle;
+        [curl-at]: if an x is NaN, or x is not one-dimensional; [values-numeric]: if an x is not a number;
+        [curl-no-rectangles]: if there is no complete rectangle;
         [curl-infinite]: if a score is infinite; [curl-too-large]: if the matrix needs too much memory;
         [scores-numeric], [scores-shape]: if the scores are not a matrix of numbers.
 
@@ -281,7 +283,7 @@ def curl_ecdf(matrix: Floats, x: ArrayLike) -> Floats:
     >>> curl_ecdf(np.array([[0.5, 0.0, 0.0], [0.0, 0.0, 0.25]]), [0.0, 0.25, 0.6, 1.0]).tolist()
     [0.0, 0.3333333333333333, 0.6666666666666666, 1.0]
     """
-    points = np.asarray(x, dtype=np.float64)
+    points = as_reals(x, noun="values").astype(np.float64)
     if points.ndim != 1 or np.isnan(points).any():
         n_missing = int(np.isnan(points).sum())
         raise StatisticsError(

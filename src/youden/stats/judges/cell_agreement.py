@@ -14,6 +14,7 @@ from scipy.stats import t as student
 from youden.errors import StatisticsError
 from youden.stats.base.clusters import check_level
 from youden.stats.base.metrics import Metric, rank_correlation, shape_error
+from youden.text.sentences import format_count
 from youden.types.pool import Bools, Floats, Positions
 
 
@@ -213,7 +214,7 @@ def _summarize_item_correlations(rhos: Floats, *, level: float) -> Metric:
     n_items = len(rhos)
     mean = float(rhos.mean()) if n_items else np.nan
     if n_items < _MIN_ITEMS:
-        return Metric(mean, np.nan, np.nan, level, method=f"none: {n_items} items are too few")
+        return Metric(mean, np.nan, np.nan, level, method=f"none: {format_count(n_items, 'item', 'is', 'are')} too few")
     if np.ptp(rhos) < 1e-12:
         return Metric(mean, np.nan, np.nan, level, method=f"none: all {n_items} items have the same correlation")
 
@@ -243,7 +244,7 @@ def _correlate_overall(a: Floats, b: Floats, has_both: Bools, *, level: float) -
 
     n_items = int(has_both.any(axis=0).sum())
     if n_items < _MIN_ITEMS:
-        return Metric(rho, np.nan, np.nan, level, f"none: {n_items} items are too few")
+        return Metric(rho, np.nan, np.nan, level, f"none: {format_count(n_items, 'item', 'is', 'are')} too few")
 
     _, item = np.nonzero(has_both)
     jackknife = _correlate_without_each_group(value_a, value_b, item)

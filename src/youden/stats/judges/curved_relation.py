@@ -1,7 +1,7 @@
 """Estimate how a judge's answers about agents deviate from a smooth curve in the abilities under another judge.
 
 Two judges that see the same grades, but have different thresholds for a yes, are related by a curve: strong agents lose
-less by a strict threshold than weak ones. A straight line between the judges would report this difference as favour.
+less by a strict threshold than weak ones. A straight line between the judges would report this difference as favor.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def curved_relation(
     grid. The shift of an agent is a fixed effect, tested against the τ² of all other agents. Its standard error is at least
     √(3.54·h)/n, with n the number of the agent's trials and h its `unseen_effect_square`.
 
-    Errors of the abilities flatten the curve, so that strong agents would seem favoured. For labels, the contribution
+    Errors of the abilities flatten the curve, so that strong agents would seem favored. For labels, the contribution
     of the errors is therefore subtracted from the moments of x and x².
 
     References

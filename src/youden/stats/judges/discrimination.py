@@ -241,7 +241,7 @@ def equal_abilities_p(ability: Floats, covariance: CentredCovariance) -> float:
 
     Notes
     -----
-    With C the centred covariance, ν_i its degrees of freedom, and d the distances from the mean, Q = Σ d_i²/tr C has
+    With C the centered covariance, ν_i its degrees of freedom, and d the distances from the mean, Q = Σ d_i²/tr C has
     the mean 1 if abilities are equal. Q is referred to an F distribution with (tr C)²/tr C² and min ν_i degrees of
     freedom (Box's approximation). C is never inverted, so the test keeps its size if there are hardly more items than
     agents.

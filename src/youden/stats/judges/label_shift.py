@@ -1,4 +1,4 @@
-"""Estimate how much more one judge favours a labelled group of agents than another judge does."""
+"""Estimate how much more one judge favors a labeled group of agents than another judge does."""
 
 from __future__ import annotations
 
@@ -156,16 +156,16 @@ def _check_labels(score: Floats, information: Floats, has_label: Bools) -> None:
     Raises StatisticsError [label-shape] if the numbers of agents differ, and [label-constant] if all agents or none have the
     label.
     """
-    n_agents, n_labelled = len(score), int(has_label.sum())
+    n_agents, n_labeled = len(score), int(has_label.sum())
     if has_label.shape != score.shape or information.shape != (n_agents, n_agents):
         raise StatisticsError(
             f"Score, information and labels must be of the same agents: got the shapes {score.shape}, {information.shape} and "
             f"{has_label.shape}. Pass arrays of one fit.",
             slug="label-shape",
         )
-    if not 0 < n_labelled < n_agents:
+    if not 0 < n_labeled < n_agents:
         raise StatisticsError(
-            f"The label must separate the agents: got {n_labelled} of {n_agents} with it. "
+            f"The label must separate the agents: got {n_labeled} of {n_agents} with it. "
             "Pass a label that some agents have, and some have not.",
             slug="label-constant",
         )

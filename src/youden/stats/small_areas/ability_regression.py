@@ -29,7 +29,7 @@ with 2 df."""
 _INTERCEPT_SD, _SLOPE_SD = 2.0, 1.5
 """SDs of the normal priors of a, and of b if it is not 0, in logits."""
 _P_NO_SLOPE, _P_NO_SLOPE_FEW = 0.2, 1.5
-"""Prior probability of b = 0: _P_NO_SLOPE + _P_NO_SLOPE_FEW/labelled agents."""
+"""Prior probability of b = 0: _P_NO_SLOPE + _P_NO_SLOPE_FEW/labeled agents."""
 _P_POSITIVE, _P_POSITIVE_CURVED = 0.8, 0.95
 """Prior probability of b > 0 if b is not 0, in the linear form and in the curved forms. A curved relation that decreases
 would fit a few weak agents that game the labels."""
@@ -75,13 +75,13 @@ class LabelLikelihood:
         Likelihood, with the maximum 1.
     step : float
         Step of the grid, which reaches from −7 to 7.
-    n_labelled : int
+    n_labeled : int
         Number of agents with labels.
     """
 
     value: Floats
     step: float
-    n_labelled: int
+    n_labeled: int
 
     @property
     def logits(self) -> Floats:
@@ -465,14 +465,14 @@ class _MixtureWeights:
 def _interpolate_slope(grid: _PosteriorGrid, slope: float) -> _PosteriorGrid:
     """Restrict a grid to the two slopes nearest to a given slope, with weights that interpolate between them."""
     index_above = np.searchsorted(grid.slopes, slope).clip(1, len(grid.slopes) - 1)
-    neighbours = [index_above - 1, index_above]
-    slope_below, slope_above = grid.slopes[neighbours]
+    neighbors = [index_above - 1, index_above]
+    slope_below, slope_above = grid.slopes[neighbors]
 
     # a weight is a density times the step between two slopes
     step = slope_above - slope_below
     fraction = (slope - slope_below) / step
-    weight = grid.weight[..., neighbours] * np.array([1 - fraction, fraction]) / step
-    return replace(grid, slopes=grid.slopes[neighbours], weight=weight)
+    weight = grid.weight[..., neighbors] * np.array([1 - fraction, fraction]) / step
+    return replace(grid, slopes=grid.slopes[neighbors], weight=weight)
 
 
 def _find_nearest_sd(sd: Floats) -> Positions:
@@ -508,7 +508,7 @@ def fit_regressions(likelihood: LabelLikelihood, ability: Floats, std_error: Flo
     z[has_ability] = reference
     z_error[has_ability] = std_error[has_ability] / _compute_sd(finite_ability)
 
-    p_no_slope = _P_NO_SLOPE + _P_NO_SLOPE_FEW / likelihood.n_labelled
+    p_no_slope = _P_NO_SLOPE + _P_NO_SLOPE_FEW / likelihood.n_labeled
     without_slope = _Regression(
         curvature=0.0,
         transformed_ability=z,
@@ -549,8 +549,8 @@ def _compute_sd(x: Floats) -> float:
 
 def _standardize(x: Floats, reference: Floats) -> Floats:
     """Standardize x such that the values of the reference have mean 0 and SD 1."""
-    centre = float(reference.mean()) if len(reference) else 0.0
-    return (x - centre) / _compute_sd(reference)
+    center = float(reference.mean()) if len(reference) else 0.0
+    return (x - center) / _compute_sd(reference)
 
 
 def _transform_abilities(z: Floats, curvature: float, reference: Floats) -> tuple[Floats, Floats]:
@@ -601,17 +601,17 @@ def _make_grid_with_log_weights(regression: _Regression) -> _PosteriorGrid:
 
     # marginal distributions of intercepts and of slopes; the axes are τ, outlier share, intercept and slope
     p_intercept = probability.sum(axis=(0, 1, 3))
-    intercepts = _make_centred_grid(coarse_intercepts, p_intercept)
+    intercepts = _make_centered_grid(coarse_intercepts, p_intercept)
     slopes = coarse_slopes
     if regression.has_slope:
         p_slope = probability.sum(axis=(0, 1, 2))
-        slopes = _make_centred_grid(coarse_slopes, p_slope)
+        slopes = _make_centered_grid(coarse_slopes, p_slope)
 
     fine_log_weight = regression.compute_log_weights(intercepts, slopes)
     return _PosteriorGrid(regression, intercepts, slopes, weight=fine_log_weight)
 
 
-def _make_centred_grid(coarse: Floats, probability: Floats) -> Floats:
+def _make_centered_grid(coarse: Floats, probability: Floats) -> Floats:
     """Make a grid of `_N_POINTS` points that covers `_GRID_SDS` standard deviations around the mean of a distribution.
 
     coarse, probability : float array (n_coarse,), equidistant points and their probabilities

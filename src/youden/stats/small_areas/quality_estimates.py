@@ -31,7 +31,7 @@ from youden.types.label_facts import QualityLine
 from youden.types.pool import Bools, Floats, Positions
 
 MIN_AGENTS = 5
-"""Number of labelled agents below which no regression is fitted, and quality is estimated from labels alone."""
+"""Number of labeled agents below which no regression is fitted, and quality is estimated from labels alone."""
 _P_OUTLIER = 0.5
 """An agent is called an outlier if the posterior probability exceeds this."""
 _GRID_STEP, _FINE_GRID_STEP = 0.125, 0.05
@@ -196,7 +196,7 @@ def quality_from_labels(
     Parameters
     ----------
     agent, item : int array (n_labels,)
-        Positions of the agent and of the item of each labelled response.
+        Positions of the agent and of the item of each labeled response.
     value : float array (n_labels,)
         Labels in [0, 1], averaged over the labels of one response.
     ability, std_error : float array (n_agents,)
@@ -223,7 +223,7 @@ def quality_from_labels(
     -----
     Labels of one item share the effect of the item. This effect is predicted for each label from the residuals of the
     other labels on the item, weighted by their estimated correlation, and subtracted from the label. The error that
-    remains, because the labelled items may be easy or difficult for all agents, widens the intervals of quality. It does
+    remains, because the labeled items may be easy or difficult for all agents, widens the intervals of quality. It does
     not change the posterior densities (`QualityEstimates.density`), because differences between agents do not contain it.
     """
     check_level(level)
@@ -303,8 +303,8 @@ def _estimate_relative_variance(agent: Positions, label: Floats, mean: Floats) -
 
     # the estimated means make the deviations too small: each costs one degree of freedom
     n_labels = len(label)
-    n_labelled_agents = (np.bincount(agent, minlength=len(mean)) > 0).sum()
-    df_correction = n_labels / max(n_labels - n_labelled_agents, 1)
+    n_labeled_agents = (np.bincount(agent, minlength=len(mean)) > 0).sum()
+    df_correction = n_labels / max(n_labels - n_labeled_agents, 1)
 
     # shrink the ratio towards 1 by adding the same number to both sums
     ratio = (df_correction * squared_deviations + _PRIOR_VARIANCE) / (binary_variances + _PRIOR_VARIANCE)
@@ -323,7 +323,7 @@ def _estimate_from_labels(labels: _LabelMeans, level: float) -> QualityEstimates
     Returns the estimates, NaN for an agent without a label, with posterior densities for a uniform prior of quality.
     """
     mean, n_labels = labels.mean, labels.n
-    is_labelled = n_labels > 0
+    is_labeled = n_labels > 0
     label_sum = mean * n_labels
     wilson_intervals = [proportion(total, n, level=level) for total, n in zip(label_sum, n_labels, strict=True)]
 
@@ -334,10 +334,10 @@ def _estimate_from_labels(labels: _LabelMeans, level: float) -> QualityEstimates
 
     unknown = np.full(len(mean), np.nan)
     return QualityEstimates(
-        quality=np.where(is_labelled, mean, np.nan),
+        quality=np.where(is_labeled, mean, np.nan),
         low=np.array([interval.low for interval in wilson_intervals]),
         high=np.array([interval.high for interval in wilson_intervals]),
-        label_weight=np.where(is_labelled, 1.0, 0.0),
+        label_weight=np.where(is_labeled, 1.0, 0.0),
         p_outlier=unknown,
         predicted=unknown,
         regression=None,
@@ -359,14 +359,14 @@ def _widen_intervals(estimates: QualityEstimates, shared_variance: float) -> Qua
     Returns a copy with wider intervals.
     """
     # on the scale arcsin(√q), the standard deviation of the shared error is √shared_variance/2 for every q
-    centre = np.arcsin(np.sqrt(estimates.quality))
-    distance_low = centre - np.arcsin(np.sqrt(estimates.low))
-    distance_high = np.arcsin(np.sqrt(estimates.high)) - centre
+    center = np.arcsin(np.sqrt(estimates.quality))
+    distance_low = center - np.arcsin(np.sqrt(estimates.low))
+    distance_high = np.arcsin(np.sqrt(estimates.high)) - center
     shared_half_width = ndtri((1 + estimates.level) / 2) * np.sqrt(shared_variance) / 2
 
     # the squares of half-widths add up, because the errors are independent
-    low = np.maximum(centre - np.hypot(distance_low, shared_half_width), 0)
-    high = np.minimum(centre + np.hypot(distance_high, shared_half_width), np.pi / 2)
+    low = np.maximum(center - np.hypot(distance_low, shared_half_width), 0)
+    high = np.minimum(center + np.hypot(distance_high, shared_half_width), np.pi / 2)
     return replace(estimates, low=np.sin(low) ** 2, high=np.sin(high) ** 2)
 
 
@@ -469,8 +469,8 @@ def _compute_credible_bounds(
     """
     low = _compute_quality_quantiles(density, likelihood.logits, (1 - level) / 2)
     high = _compute_quality_quantiles(density, likelihood.logits, (1 + level) / 2)
-    is_labelled_outlier = (p_outlier > _P_OUTLIER) & (labels.n > 0)
-    for agent in np.flatnonzero(is_labelled_outlier):
+    is_labeled_outlier = (p_outlier > _P_OUTLIER) & (labels.n > 0)
+    for agent in np.flatnonzero(is_labeled_outlier):
         n_labels = labels.n[agent]
         label_sum = labels.mean[agent] * n_labels
         wilson_interval = proportion(label_sum, n_labels, level=level)
@@ -498,10 +498,10 @@ def _count_labels_of_equal_precision(labels: _LabelMeans, quality: Floats, varia
 
     Returns the number of labels of all agents together.
     """
-    is_labelled = labels.n > 0
+    is_labeled = labels.n > 0
     label_variance = quality * (1 - quality) * labels.relative_variance
-    variance_of_means = label_variance[is_labelled] / labels.n[is_labelled]
-    variance_ratio = float(variance_of_means.sum() / variance[is_labelled].sum())
+    variance_of_means = label_variance[is_labeled] / labels.n[is_labeled]
+    variance_ratio = float(variance_of_means.sum() / variance[is_labeled].sum())
     n_labels = float(labels.n.sum())
     return round(variance_ratio * n_labels)
 

@@ -1,6 +1,6 @@
 """Estimate the correlation of labels of one item, and remove it from label means or include it in intervals.
 
-Agents that are labelled on the same items share the effects of these items. Two estimates of the correlation serve two
+Agents that are labeled on the same items share the effects of these items. Two estimates of the correlation serve two
 purposes. Label means are adjusted only by a correlation beyond chance. Intervals assume at least the correlation that
 is usual for labels of responses of language models, because few items cannot show that there is none.
 """
@@ -35,7 +35,7 @@ class LabelResiduals:
     sd : float array (n_labels,)
         SD of a label of 0 or 1 with this quality, at least 0.01.
     item_index : int array (n_labels,)
-        Position of the item among the labelled items.
+        Position of the item among the labeled items.
     """
 
     value: Floats
@@ -60,7 +60,7 @@ class LabelResiduals:
         LabelResiduals
             Three arrays (n_labels,) in the order of the labels. The residuals (`value`) still contain the effects of the items.
             `sd` is the SD of a label of 0 or 1 with the agent's quality, at least 0.01. `item_index` is the position of the item
-            among the labelled items.
+            among the labeled items.
         """
         sd = np.maximum(np.sqrt(quality * (1 - quality)), _MIN_SD)
         return cls(value - quality[agent], sd[agent], np.unique(item, return_inverse=True)[1])
@@ -130,7 +130,7 @@ class LabelResiduals:
     def shared_variance(self, relative_variance: float) -> float:
         """Estimate the variance that labels on the same item add to the mean of all labels, because they are correlated.
 
-        If the labelled items happen to be easy, the labels of all agents are too high. This error has the variance
+        If the labeled items happen to be easy, the labels of all agents are too high. This error has the variance
         v·q·(1 − q) for an agent of quality q, with the same factor v for all agents. At least one item must have two labels.
 
         Parameters

@@ -376,7 +376,7 @@ class IndependentTotals:
         -----
         Let μ be the mean rate, d the design effect, and c the dispersion of an answer: its variance divided by its mean, which is
         1 − μ for yes and no. For K > 2 agents, c is multiplied by (K − 2)/(K − 1). The sum of the answers to agent i's n_i trials
-        is modelled as cd times a Poisson variable of mean n_i·f_i/(cd).
+        is modeled as cd times a Poisson variable of mean n_i·f_i/(cd).
 
         The rates f_i have the distribution .97·Gamma(mean μ, SD κμ) + .03·Gamma(mean 4μ, SD 4μ). κ has a half-t prior with 4
         degrees of freedom and the scale ½, and is integrated out on a grid, with a REML term. For the estimate, the prior has a
@@ -615,13 +615,13 @@ class _RateFit:
         self._n_effective_yes = answer_sum / dispersion + 0.5
         self._mean = dispersion * self._n_effective_yes / n_answers
         self._dispersion = dispersion * design_effect
-        centred_dispersion = self._dispersion
+        centered_dispersion = self._dispersion
         if K > 2:  # a trial counts for both agents, and only the distance from their mean matters
-            centred_dispersion *= (K - 2) / (K - 1)
+            centered_dispersion *= (K - 2) / (K - 1)
 
         # likelihood of each κ, with the REML term −½·log Σ_i 1/var(rate_i) for the estimated mean
-        self._posterior = self._compute_posterior(totals.n_by_agent, totals.sum_by_agent, centred_dispersion)
-        answer_variance = centred_dispersion * self._mean / np.maximum(totals.n_by_agent, 1e-9)
+        self._posterior = self._compute_posterior(totals.n_by_agent, totals.sum_by_agent, centered_dispersion)
+        answer_variance = centered_dispersion * self._mean / np.maximum(totals.n_by_agent, 1e-9)
         rate_variance = (_KAPPA[:, None] * self._mean) ** 2 + answer_variance
         reml_term = 0.5 * np.log((1 / rate_variance).sum(axis=1))
         log_likelihood = self._posterior.log_likelihood.sum(axis=1) - reml_term
@@ -643,7 +643,7 @@ class _RateFit:
         Returns, for each κ in `_KAPPA` (row) and each agent, the mean and the variance of the rate, the variance of its squared
         error, and the log likelihood of the agent's answers.
         """
-        # answer_sum/dispersion, a number of yes answers, is modelled as a Poisson variable of mean n_trials·rate/dispersion
+        # answer_sum/dispersion, a number of yes answers, is modeled as a Poisson variable of mean n_trials·rate/dispersion
         n_yes = answer_sum / dispersion
         expected_n_yes = np.maximum(n_trials * self._mean / dispersion, 1e-300)
         log_regular, log_outlier = _compute_log_likelihoods(n_yes, expected_n_yes)

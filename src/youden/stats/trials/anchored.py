@@ -74,11 +74,11 @@ def _iter_chunks_with_items(chunks: Iterable[C]) -> Iterator[tuple[slice, C]]:
 class AnchorScale:
     """Effects of anchors and items, to which other agents are linked.
 
-    The answer of agents i and k on item j is centre + effect_i + effect_k + item_effect_j + noise.
+    The answer of agents i and k on item j is center + effect_i + effect_k + item_effect_j + noise.
 
     Attributes
     ----------
-    centre, centre_variance : float
+    center, center_variance : float
         Mean ability of the anchors, and its variance.
     effect, effect_variance : float array (n_anchors,)
         Effects of the anchors, 0 for an anchor without an ability, and their variances.
@@ -115,8 +115,8 @@ class AnchorScale:
         """
         n_anchors = len(ability)
         scale = effect_scale(n_anchors)
-        self.centre = float(np.nanmean(ability))
-        self.effect = np.nan_to_num((ability - self.centre) / scale)
+        self.center = float(np.nanmean(ability))
+        self.effect = np.nan_to_num((ability - self.center) / scale)
         self.effect_variance: Floats = (np.nan_to_num(std_error) / scale) ** 2
         n_trials = self._fit_items(chunks, n_items)
 
@@ -124,7 +124,7 @@ class AnchorScale:
         self.cell_variance, self.pair_variance = self._estimate_shared_variances(chunks)
         fpc = float(_compute_item_fpc((self.item_share**2).sum(), n_items))
         trial_variance = self.residual_variance - 2 * self.cell_variance + 4 * self.cell_variance * fpc
-        self.centre_variance = trial_variance / max(n_trials, 1)
+        self.center_variance = trial_variance / max(n_trials, 1)
 
     def _fit_items(self, chunks: ChunkSource, n_items: int) -> int:
         """Estimate the effects of items from the residuals of answers that compare anchors, the agents that define the scale.
@@ -159,8 +159,8 @@ class AnchorScale:
         return n_trials
 
     def _compute_residuals(self, chunk: PairChunk) -> Floats:
-        """Subtract the centre and the effects of both agents from answers: float array (n_trials,)."""
-        return np.asarray(chunk.value - self.centre - self.effect[chunk.first] - self.effect[chunk.second])
+        """Subtract the center and the effects of both agents from answers: float array (n_trials,)."""
+        return np.asarray(chunk.value - self.center - self.effect[chunk.first] - self.effect[chunk.second])
 
     def _summarize_residuals_by_item(self, chunks: ChunkSource, n_items: int) -> tuple[Positions, Floats, float]:
         """Compute the number and the mean of the residuals of each item, and their variation within items.
@@ -341,13 +341,13 @@ class LinkedEffects:
 
     Notes
     -----
-    With r = y − centre − effect_partner − item_effect, the effect is the mean of r over the agent's n trials. E_s is
+    With r = y − center − effect_partner − item_effect, the effect is the mean of r over the agent's n trials. E_s is
     the sum of r − mean over the trials in block s of S blocks. The variance of a trial, u = S/(S − 1)·ΣE²/n, is shrunk
     towards the anchors' residual variance, which has the weight of 6 blocks. The variance of the effect is
     u/n·(1 − n/(2JK)) + linking variance, for J items and K anchors. The factor of u/n, a finite population correction, is smaller
     if answers of an agent in one block correlate. It is 1 if inference is for items like these.
 
-    The linking variance is Σ_j (p_ij − q_j)²·var(item_effect_j) + Σ_k (p_ik − 1/K)²·var(effect_k), plus var(centre) for agents
+    The linking variance is Σ_j (p_ij − q_j)²·var(item_effect_j) + Σ_k (p_ik − 1/K)²·var(effect_k), plus var(center) for agents
     that are no anchors. p_ij and p_ik are the agent's shares of item j and anchor k, and q_j is the anchors' share of item j.
     """
 
@@ -386,10 +386,10 @@ class LinkedEffects:
         if finite:
             variance *= _compute_trial_fpc(sums, n_trials, scale)
 
-        # linking variance: of the effects of items, of partners, and of the centre
+        # linking variance: of the effects of items, of partners, and of the center
         share_difference = self.partner_share - 1 / n_anchors
         linking_variance = sums.item_linking_variance + share_difference**2 @ scale.effect_variance
-        linking_variance[n_anchors:] += scale.centre_variance
+        linking_variance[n_anchors:] += scale.center_variance
         self.linking_variance = np.where(has_trials, linking_variance, np.nan)
 
         self.variance: Floats = variance + self.linking_variance
@@ -515,12 +515,12 @@ def _compute_trial_fpc(sums: _BlockAndItemSums, n_trials: Floats, scale: AnchorS
 
 
 def _compute_linking_residuals(chunk: LinkingChunk, items: slice, scale: AnchorScale) -> Floats:
-    """Subtract from answers the centre of the scale and the effects of partner and item: float array (n_rows,).
+    """Subtract from answers the center of the scale and the effects of partner and item: float array (n_rows,).
 
     items : the items of the chunk
     """
     item_effect = scale.item_effect[items][chunk.item]
-    return np.asarray(chunk.answer - scale.centre - scale.effect[chunk.partner] - item_effect)
+    return np.asarray(chunk.answer - scale.center - scale.effect[chunk.partner] - item_effect)
 
 
 def _count_by_agent(agent: Ids, unit: Ids, n_agents: int, n_units: int) -> Floats:
@@ -599,15 +599,15 @@ def compute_linked_influence(
 
             # Through the center of the scale, which contains the anchors' mean residual on the item. A higher center also
             # reduces the item effects, which cancels the fraction `mean_shrinkage` of this influence.
-            influence_on_centre = scale.item_share[items] * scale.item_residual[items]
-            through_centre = (1 - mean_shrinkage) * influence_on_centre
+            influence_on_center = scale.item_share[items] * scale.item_residual[items]
+            through_center = (1 - mean_shrinkage) * influence_on_center
 
             # through the abilities of the anchors, measured from their mean, with the share of each anchor in its trials
             influence_on_anchors = anchors(items)
-            centred_influence = influence_on_anchors - influence_on_anchors.mean(axis=0)
-            through_anchors = linked.partner_share @ centred_influence
+            centered_influence = influence_on_anchors - influence_on_anchors.mean(axis=0)
+            through_anchors = linked.partner_share @ centered_influence
 
-            influence = ability_per_effect * (through_trials - through_centre) - through_anchors
+            influence = ability_per_effect * (through_trials - through_center) - through_anchors
             influence = np.where(has_trials, influence, 0.0)
             item_share = _count_by_agent(chunk.agent, chunk.item, n_agents, chunk.n_items) / n_trials
             yield items, influence, item_share
@@ -694,16 +694,16 @@ def estimate_block_drift(chunks: ChunkSource, *, scale: AnchorScale) -> Drift | 
 
     Notes
     -----
-    The residuals are e = y − centre − effect_i − effect_k − item_effect_j. The change of anchor i is f = (K − 1)/(K − 2) times
+    The residuals are e = y − center − effect_i − effect_k − item_effect_j. The change of anchor i is f = (K − 1)/(K − 2) times
     the mean over its n_i trials of d, which is e minus the mean e of the block. K is the number of anchors. The variance of the
     change is f²·σ²/n_i + var(effect_i), with σ² the variance of d. The judge's drift is the average over blocks of the mean e of
-    the block; only blocks on items with earlier trials count. Its variance is that of the average plus that of the centre.
+    the block; only blocks on items with earlier trials count. Its variance is that of the average plus that of the center.
     """
     n_anchors = len(scale.effect)
     sums, n_blocks, means_by_chunk = _ResidualSums(n_anchors), 0, list[Floats]()
     for items, chunk in _iter_chunks_with_items(chunks()):
         fitted = scale.effect[chunk.first] + scale.effect[chunk.second] + scale.item_effect[items][chunk.item]
-        residual = chunk.value - scale.centre - fitted
+        residual = chunk.value - scale.center - fitted
         _, block, size = np.unique(chunk.effect_groups, return_inverse=True, return_counts=True)
         block_mean = np.bincount(block, residual) / size
 
@@ -729,7 +729,7 @@ def estimate_block_drift(chunks: ChunkSource, *, scale: AnchorScale) -> Drift | 
     judge_drift = judge_drift_variance = np.nan
     if len(block_means) > 1:
         judge_drift = float(block_means.mean())
-        judge_drift_variance = float(block_means.var(ddof=1)) / len(block_means) + scale.centre_variance
+        judge_drift_variance = float(block_means.var(ddof=1)) / len(block_means) + scale.center_variance
     return Drift(change, variance, judge_drift, judge_drift_variance, len(block_means))
 
 
@@ -762,7 +762,7 @@ def estimate_partner_drift(chunks: LinkingChunkSource, *, effect: Floats, scale:
 
     Notes
     -----
-    The residual of an answer y of agent i and anchor k on item j is e = y − centre − effect_i − effect_k −
+    The residual of an answer y of agent i and anchor k on item j is e = y − center − effect_i − effect_k −
     item_effect_j. The change of anchor k is the mean of e over its n_k trials minus the mean over all trials. Its variance is
     σ²/n_k, with σ² the variance of e over all trials, plus the variance of effect_k, plus pair_variance·Σ_i s_i², with s_i the
     share of agent i in the trials of anchor k.
@@ -778,7 +778,7 @@ def estimate_partner_drift(chunks: LinkingChunkSource, *, effect: Floats, scale:
         return None
 
     # one degree of freedom less in all, for the mean of all residuals
-    change, mean_variance = sums.compute_means(df_share=1 - 1 / sums.count, centred=True)
+    change, mean_variance = sums.compute_means(df_share=1 - 1 / sums.count, centered=True)
 
     n_trials_of_anchor = n_trials.sum(axis=1, keepdims=True)
     agent_share = n_trials / np.maximum(n_trials_of_anchor, 1)
@@ -803,18 +803,18 @@ class _ResidualSums:
         self._squares += float((residual**2).sum())
         self.count += len(residual)
 
-    def compute_means(self, *, df_share: float, centred: bool = False) -> tuple[Floats, Floats]:
+    def compute_means(self, *, df_share: float, centered: bool = False) -> tuple[Floats, Floats]:
         """Compute the mean residual of each agent and the variance of this mean.
 
         The variance is s²/n, with n the agent's number of residuals, and s² the mean square of the residuals of all agents
         divided by `df_share`.
 
         df_share : degrees of freedom of all residuals, divided by their number
-        centred : whether the mean of all residuals is first subtracted from the residuals
+        centered : whether the mean of all residuals is first subtracted from the residuals
 
         Returns means and variances, float arrays (n_agents,), NaN for an agent without a residual.
         """
-        overall_mean = float(self._total.sum()) / self.count if centred else 0.0
+        overall_mean = float(self._total.sum()) / self.count if centered else 0.0
         mean_square = self._squares / self.count - overall_mean**2
         residual_variance = mean_square / max(df_share, 1e-9)
 

@@ -15,6 +15,7 @@ from youden.errors import StatisticsError
 from youden.stats.base.array_likes import takes_array_likes
 from youden.stats.base.clusters import ROUNDING, CentredCovariance, check_level
 from youden.stats.base.metrics import RankRange
+from youden.types.arguments import check_argument
 from youden.types.pool import Bools, Floats, Ids, Positions, ReadOnly
 
 
@@ -339,12 +340,17 @@ def pairwise_differences(ability: Floats, covariance: CentredCovariance, *, leve
     ------
     StatisticsError
         [comparison-shape]: if the covariance does not have the shape (n_agents, n_agents); [level]: unless 0 < level < 1.
+    ConfigError
+        [argument-type]: if `covariance` or `level` has a wrong type.
 
     Notes
     -----
     The interval of θ_i − θ_k is θ̂_i − θ̂_k ± t·√(C_ii + C_kk − 2C_ik), t with the smaller of both degrees of freedom.
     """
     check_level(level)
+    check_argument(
+        "covariance", covariance, CentredCovariance, "Pass the covariance of a fit, or make a CentredCovariance."
+    )
     C = covariance.covariance
     if ability.ndim != 1 or C.shape != (len(ability), len(ability)):
         raise StatisticsError(

@@ -303,8 +303,8 @@ def _predict_difference_variance(table: InfluenceTable, compared_agents: list[in
     # The influence of an item is its contribution to the error of an ability. Centered by the mean over agents, squared and
     # summed over items, it gives the variance of the ability.
     influence = table.influence[has_trials]
-    centred_influence = influence - influence.mean(axis=0)
-    ability_variance = (centred_influence**2).sum(axis=1)
+    centered_influence = influence - influence.mean(axis=0)
+    ability_variance = (centered_influence**2).sum(axis=1)
 
     # Each agent with n trials gives an estimate of σ², n × its ability variance. Their mean has one degree of freedom less than
     # agents, because a mean was subtracted.

@@ -179,7 +179,7 @@ def fit_preferences(
     component = agent_components(agent, trial, n_agents=n_agents, n_items=len(value))
 
     # effective numbers of items of the abilities and, last, of the position effect
-    n_effective_items = _count_effective_items(design, item, _centre_abilities(inverse, n_trials, component))
+    n_effective_items = _count_effective_items(design, item, _center_abilities(inverse, n_trials, component))
     n_effective_items[:n_agents] = np.minimum(n_effective_items[:n_agents], n_items_of_agent)
     n_effective_of_agent = n_effective_items[:n_agents]
 
@@ -310,7 +310,7 @@ def _compute_leverages(first: Ids | Positions, second: Ids | Positions, inverse:
     return np.asarray(squares + 2 * products)
 
 
-def _centre_abilities(inverse: Floats, n_trials: Positions, component: Ids) -> Floats:
+def _center_abilities(inverse: Floats, n_trials: Positions, component: Ids) -> Floats:
     """Change a pseudo-inverse so that the abilities computed from it are relative to a mean ability.
 
     An ability is a row of the pseudo-inverse, times a vector of answer sums. From each row, the mean row of all agents that can
@@ -328,9 +328,9 @@ def _centre_abilities(inverse: Floats, n_trials: Positions, component: Ids) -> F
     mean_weight = n_trials_of_linked / np.maximum(total, 1)
 
     ability_rows = inverse[:-1]
-    centred = inverse.copy()
-    centred[:-1] -= mean_weight @ ability_rows
-    return centred
+    centered = inverse.copy()
+    centered[:-1] -= mean_weight @ ability_rows
+    return centered
 
 
 def _count_effective_items(design: csr_array, item: Ids | Positions, inverse: Floats) -> Floats:

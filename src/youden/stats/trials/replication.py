@@ -152,7 +152,7 @@ class SelfConsistency(ReadOnly):
     n_items : int array (n_agents,)
         Number of items with an answer.
     covariance : CentredCovariance
-        Covariance of `value`, not centred, and degrees of freedom; NaN for an agent with fewer than 2 items, or without
+        Covariance of `value`, not centered, and degrees of freedom; NaN for an agent with fewer than 2 items, or without
         answers of one trial type.
     """
 
@@ -194,7 +194,7 @@ def estimate_self_consistency(
     SelfConsistency
         Arrays (n_agents,): J = TPR − FPR (`value`), `tpr`, `fpr`, the numbers of answers `n_paired` and `n_independent`, and the
         number of items `n_items`; and the `covariance` of J for items like these (CentredCovariance, with `df`), which is not
-        centred. J is NaN for an agent without answers of one trial type. Its standard error is also NaN for fewer than 2 items.
+        centered. J is NaN for an agent without answers of one trial type. Its standard error is also NaN for fewer than 2 items.
 
     Raises
     ------

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from numbers import Integral
 from typing import NamedTuple
 
 import numpy as np
@@ -35,6 +36,7 @@ from youden.stats.base.pair_chunks import (
     sum_by_item,
     sum_by_pair,
 )
+from youden.types.arguments import check_argument
 from youden.types.pool import Floats, Ids, Positions, ReadOnly
 
 
@@ -256,7 +258,10 @@ def trial_means(chunks: ChunkSource, *, n_agents: int, target: Target) -> TrialM
     ------
     StatisticsError
         [block-missing]: if `target` is "these-items" and a trial has no block; [trial-agent]: if an agent is not below
-        `n_agents`; [trial-target]: if the target is unknown.
+        `n_agents`; [trial-target]: if the target is unknown; [trial-chunks]: if `chunks` is not a
+        function.
+    ConfigError
+        [argument-type]: if `n_agents` is not a whole number.
 
     Notes
     -----
@@ -272,6 +277,12 @@ def trial_means(chunks: ChunkSource, *, n_agents: int, target: Target) -> TrialM
     >>> means.ability.tolist(), means.covariance.half_width().round(2).tolist()
     ([0.875, 0.5, 0.375], [0.13, 0.15, 0.13])
     """
+    if not callable(chunks):
+        raise StatisticsError(
+            f"The chunks must be returned by a function: got {type(chunks).__name__}. Pass, for example, `lambda: [chunk]`.",
+            slug="trial-chunks",
+        )
+    check_argument("n_agents", n_agents, Integral, "Pass a whole number.")
     if target not in METHODS:
         raise StatisticsError(
             f"The target is unknown: got '{target}'. Pass one of: {', '.join(METHODS)}.",

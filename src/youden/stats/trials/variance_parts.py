@@ -302,11 +302,11 @@ def _compute_sums_of_squares(
 
     squares, expectations = [], []
     for trials in _group_by_item(item, max_items):
-        # centred design matrices: (n_trials_of_item, n_agents), and (n_trials_of_item, n_responses) if responses are given
-        designs = [_make_centred_design(first[trials], second[trials])]
+        # centered design matrices: (n_trials_of_item, n_agents), and (n_trials_of_item, n_responses) if responses are given
+        designs = [_make_centered_design(first[trials], second[trials])]
         if responses is not None:
             first_response, second_response = responses
-            designs.append(_make_centred_design(first_response[trials], second_response[trials]))
+            designs.append(_make_centered_design(first_response[trials], second_response[trials]))
 
         item_residual = residual[trials]
         item_squares = []
@@ -338,8 +338,8 @@ def _group_by_item(item: Ids, max_items: int) -> list[Positions]:
     return [groups[index] for index in np.sort(sample)]
 
 
-def _make_centred_design(first_unit: Ids, second_unit: Ids) -> Floats:
-    """Make a centred design matrix of the trials of one item, with one column for each agent, or for each response.
+def _make_centered_design(first_unit: Ids, second_unit: Ids) -> Floats:
+    """Make a centered design matrix of the trials of one item, with one column for each agent, or for each response.
 
     An agent or a response is called a unit; each trial shows two. An entry is 1 if the trial shows the unit of the column, and 0
     otherwise. Then the mean of each column is subtracted, because effects are measured from the mean answer on the item.
@@ -366,7 +366,7 @@ def _compute_expectation_coefficients(designs: list[Floats], n_trials: int) -> F
     Each component has its own sum of squares of the item's residuals. The expected value of this sum is linear in the
     components. A coefficient is the expected value if one component is 1 and the others are 0.
 
-    designs : centred design matrices, float array (n_trials, n_units), one for each component except the residual variance
+    designs : centered design matrices, float array (n_trials, n_units), one for each component except the residual variance
 
     Returns a float array (n_components, n_components): rows are sums of squares, columns are components. The residual variance
     has the last row and the last column.

@@ -22,19 +22,19 @@
   // Return the Vega configuration for the current theme and width of the window.
   const makeConfig = () => {
     const style = getComputedStyle(document.documentElement);
-    const getColour = (name) => style.getPropertyValue(name).trim();
+    const getColor = (name) => style.getPropertyValue(name).trim();
     const isNarrow = innerWidth < 640;
     const text = {
-      labelColor: getColour("--ink"), titleColor: getColour("--ink"), labelFontSize: 12, titleFontSize: 12, titleFontWeight: "normal",
+      labelColor: getColor("--ink"), titleColor: getColor("--ink"), labelFontSize: 12, titleFontSize: 12, titleFontWeight: "normal",
     };
     return {
       background: null,
       font: "system-ui, sans-serif",
-      view: { stroke: getColour("--line") },
-      axis: { ...text, gridColor: getColour("--line"), domainColor: getColour("--soft"), tickColor: getColour("--soft") },
+      view: { stroke: getColor("--line") },
+      axis: { ...text, gridColor: getColor("--line"), domainColor: getColor("--soft"), tickColor: getColor("--soft") },
       axisQuantitative: { tickCount: 8 },
       legend: { ...text, orient: "bottom", columns: isNarrow ? 1 : 6, labelLimit: isNarrow ? 240 : 160, symbolLimit: 30, gradientLength: 180 },
-      rule: { color: getColour("--ink") },
+      rule: { color: getColor("--ink") },
     };
   };
 
