@@ -369,7 +369,8 @@ def gate_run(
         analyses = _number_analyses(folder, answers, agents, baseline, recorded, target=target)
         n_agents = len(analyses)
         rows = [
-            _evaluate_difference(answers, each, baseline=baseline, margin=margin, n_agents=n_agents) for each in analyses
+            _evaluate_difference(answers, each, baseline=baseline, margin=margin, n_agents=n_agents)
+            for each in analyses
         ]
 
         facts = folder.read_facts()
