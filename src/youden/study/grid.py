@@ -229,7 +229,9 @@ def draw_folds(
         training_scores = split_rates.training_scores(kind=kind).value
         held_out_scores = split_rates.holdout_scores(kind=kind).value
         if np.isnan(held_out_scores).all():
-            raise PlanError(f"No score is held out: got the holdout {holdout:g}. Set a larger fraction.", slug="holdout")
+            raise PlanError(
+                f"No score is held out: got the holdout {holdout:g}. Set a larger fraction.", slug="holdout"
+            )
 
         # reference abilities, from all training cells
         dense_fit = ClippedLinear(constraint="clip").fit(training_scores)
