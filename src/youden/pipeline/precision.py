@@ -520,7 +520,7 @@ def _forecast_rate_variance(plan: Plan, *, call_multiple: float) -> float:
 
     Returns 0 for fewer than 3 agents, and for a plan without independent trials of this role.
     """
-    n_pooled = int((plan.role == POOLED).sum())
+    n_pooled = float((plan.role == POOLED).sum())
     if has_default_independent_count(plan):  # a number that the user set does not depend on the calls
         n_pooled *= call_multiple
     if plan.independent == "matched" or not n_pooled or plan.n_agents < 3:

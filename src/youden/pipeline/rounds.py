@@ -113,9 +113,9 @@ def _estimate_components(verdicts: Verdicts, abilities: Abilities) -> AgentVaria
         return estimate_variance_components(verdicts)
 
     components = estimate_variance_components(average_judges(verdicts))
-    spread = measure_vote_spread(verdicts.plan, verdicts.votes)
-    variance_of_judge = spread.variance if n_blocks >= verdicts.plan.n_items else max(spread.low, 0)
-    judge_variance = variance_of_judge / len(spread.by_judge)
+    judge_spread = measure_vote_spread(verdicts.plan, verdicts.votes)
+    variance_of_judge = judge_spread.variance if n_blocks >= verdicts.plan.n_items else max(judge_spread.low, 0)
+    judge_variance = variance_of_judge / len(judge_spread.by_judge)
     components = components._replace(constant=components.constant + judge_variance)
     forecast = half_widths(components, n_blocks, verdicts.plan.n_items)
     factor = (abilities.covariance.half_width(LEVEL) / forecast) ** 2
