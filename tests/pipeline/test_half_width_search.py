@@ -12,9 +12,9 @@ import yaml
 from commands import Youden, write_config
 from narrowing import not_none
 from small_pools import make_pool, starts_with
-from worlds import dense_world
+from worlds import dense_world, write_answers
 from youden import make_plan
-from youden.data.folder.run_config import RunConfig, load_run_config
+from youden.data.folder.run_config import RunConfig, load_run_config, run_config_from_keys
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import write_pool
 from youden.errors import ConfigError, PlanError, RunFolderError
@@ -32,6 +32,7 @@ from youden.study.replaying import RecordedAnswers, replay
 from youden.types import PAIRED, Plan, Verdicts
 from youden.types.pool import Json
 from youden.workflows.extend import plan_extension
+from youden.workflows.extension_width import calls_for_all
 from youden.workflows.planned_extension import PlannedExtension
 from youden.workflows.rejudge import plan_rejudge
 
@@ -109,6 +110,15 @@ def test_a_search_stops_if_the_judges_differ_too_much() -> None:
     alike = run_rounds(plan, partial(vote, between_judges=0.0), target="items-and-judges")
     assert "as narrow as requested" in alike.plan.notes[-1]
     assert not_none(alike.plan.rounds).starts[6:] == ()
+
+
+def test_the_calls_for_a_half_width_over_judges_are_not_computed_without_their_variance(tmp_path: Path) -> None:
+    pool = make_pool(8, 60)
+    folder = write_answers(tmp_path / "run", pool, vote(make_plan(pool, calls=600), between_judges=0.2))
+    keys = {"name": "run", "pool": "none", "out": str(folder.path), "target": "items-and-judges"}
+    folder.write_config(run_config_from_keys(keys, origin="test"))
+    with pytest.raises(ConfigError, match=r"judges.*Set a number of calls.*\[extend-width\]"):
+        calls_for_all(folder, 0.03)
 
 
 def test_a_half_width_for_exactly_these_items_is_reached_although_abilities_vary_between_items() -> None:
