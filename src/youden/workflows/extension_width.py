@@ -61,8 +61,8 @@ def calls_for_all(folder: RunFolder, width: float) -> tuple[int, float]:
         if plan.rounds is not None:
             remedy = "Set `half_width:` in its config and run it again."
         raise ConfigError(
-            f"The calls for ± {width:g} can be computed only for a cyclic run that asks for information, was not extended, and has "
-            f"intervals without the variance between judges: got {folder.path}. {remedy}",
+            f"The calls for ± {width:g} can be computed only for a cyclic run that asks for information, was not extended, and "
+            f"has intervals without the variance between judges: got {folder.path}. {remedy}",
             slug="extend-width",
         )
 
