@@ -428,7 +428,8 @@ def _load_model(name: str, content: _AgentsYaml, path: Path, model_map: Mapping[
     """Load the config of a model, or of the model that replaces it.
 
     A model has the same config keys as a judge. Under `models:`, the agents' file defines it by these keys, or by the name or
-    path of a judge config. A name that the file does not define is itself the name or path of a judge config.
+    path of a judge config. A name that the file does not define is itself the name or path of a judge config. Paths in the file
+    start at its folder, and those of `model_map` at the current directory.
 
     name : name of the model
     content : contents of the agents' file
