@@ -227,6 +227,18 @@ def test_the_prompt_of_a_judge_in_a_config_is_found_from_the_folder_of_the_run(
         assert again.judge == config.judge == {"backend": "openai", "model": "m", "prompt": str(folder / "own.md")}
 
 
+def test_the_judges_of_a_judge_in_a_config_are_found_from_the_folder_of_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    jury = "{backend: jury, judges: [a.yaml, {backend: replay, replay_of: b.yaml}, lexical, configs/judges/local.yaml]}"
+    config = load_run_config(write(Path("c/run.yaml"), f"pool: p\njudge: {jury}\n"))
+    again = load_run_config(write(config.folder / "config.yaml", dump_run_config(config, config.folder)))
+    members = [str(Path("c/a.yaml")), {"backend": "replay", "replay_of": str(Path("c/b.yaml"))}]
+    assert again.judge == config.judge
+    assert config.judge == {"backend": "jury", "judges": [*members, "lexical", "configs/judges/local.yaml"]}
+
+
 def test_a_dumped_config_keeps_the_name_of_a_shipped_pool_and_no_credentials(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

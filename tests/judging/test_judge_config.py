@@ -104,6 +104,8 @@ def test_a_judge_without_calls_needs_no_file_and_accepts_its_own_parameters() ->
     assert load_judge_config({"backend": "lexical", "parameters": {"seed": 3}}).parameters == {"seed": 3}
     with pytest.raises(ConfigError, match="makes no calls"):
         load_judge_config({"backend": "replay", "model": "m"})
+    with pytest.raises(ConfigError, match="parameters would have no effect"):
+        load_judge_config({"backend": "replay", "parameters": {"top_p": 0.5}})
     assert load_judge_config({"backend": "replay", "replay_of": "gpt-4o-mini"}).replay_of == load_judge_config(
         "gpt-4o-mini"
     )
@@ -152,6 +154,7 @@ def test_a_judge_is_given_by_path_and_its_prompt_is_found_in_the_same_folder(tmp
         ({"parameters": {"stream": True}}, "stream"),
         ({"parameters": {"seed": 1}}, "seed"),
         ({"of": "gpt-4o-mini"}, "replay"),
+        ({"vote": "mean"}, "`vote` are valid only with `backend: jury`"),
     ],
 )
 def test_a_typo_or_invalid_value_is_an_error_with_the_allowed_values(data: dict[str, object], says: str) -> None:

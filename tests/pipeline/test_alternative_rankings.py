@@ -16,12 +16,14 @@ from commands import Youden, write_config, write_pool_table
 from narrowing import not_none
 from small_pools import answer_with, starts_with
 from worlds import analyzed, write_answers
+from youden.data.folder.run_config import run_config_from_keys
 from youden.data.folder.run_folder import RunFolder
 from youden.data.folder.table_columns import ranking_columns
 from youden.data.label_tables import read_families
 from youden.engines.trial_blocks import select_paired_answers
 from youden.errors import StatisticsError
 from youden.pipeline.alternative_rankings import check_partner_rules
+from youden.pipeline.fitted_run import fit_run
 from youden.pipeline.follow_ups import allocate_follow_ups, judge_follow_ups
 from youden.pipeline.precision import read_variance_components
 from youden.protocol.subsample import subsample
@@ -115,6 +117,19 @@ def test_an_impossible_alternative_ranking_states_the_reason_or_is_refused() -> 
     assert result.ranking["ability"].notna().all()
     with pytest.raises(StatisticsError, match=r"\[all-agents-flagged\]"):
         analyzed(judged(), PartnerRules("robust", clones=all_agents))
+
+
+def test_a_fit_that_fails_changes_no_setting_of_the_run(tmp_path: Path) -> None:
+    result = judged()
+    folder = write_answers(tmp_path / "run", result.plan.pool, result)
+    folder.write_config(run_config_from_keys({"name": "run", "pool": "none", "out": str(folder.path)}, origin="test"))
+    before = folder.file("config.yaml").read_bytes()
+    clones = (tuple(f"a{i}" for i in range(K)),)
+    with pytest.raises(StatisticsError, match=r"\[all-agents-flagged\]"):
+        fit_run(folder, rules=PartnerRules("robust", clones=clones))
+    assert folder.file("config.yaml").read_bytes() == before
+    fit_run(folder, rules=PartnerRules("trusted", ("a9", "a10", "a11")))
+    assert folder.fit_settings.rules.trusted == ("a9", "a10", "a11")
 
 
 @pytest.mark.slow

@@ -12,9 +12,9 @@ import yaml
 from commands import Youden, write_config
 from narrowing import not_none
 from small_pools import make_pool, starts_with
-from worlds import dense_world
+from worlds import dense_world, write_answers
 from youden import make_plan
-from youden.data.folder.run_config import RunConfig, load_run_config
+from youden.data.folder.run_config import RunConfig, load_run_config, run_config_from_keys
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import write_pool
 from youden.errors import ConfigError, PlanError, RunFolderError
@@ -25,12 +25,14 @@ from youden.pipeline.precision import PrecisionForecast, format_forecast
 from youden.pipeline.ranking import estimate_abilities
 from youden.pipeline.rounds import run_rounds
 from youden.protocol.designs.fixed_width import HALF_WIDTH_FRACTION
+from youden.protocol.pooled_trials import count_independent_for_paired
 from youden.stats.forecast import AgentVariances, find_min_blocks, half_width_quantile
 from youden.stats.reference_data import WIDTH_FACTOR, components_at_quantile
 from youden.study.replaying import RecordedAnswers, replay
 from youden.types import PAIRED, Plan, Verdicts
 from youden.types.pool import Json
 from youden.workflows.extend import plan_extension
+from youden.workflows.extension_width import calls_for_all
 from youden.workflows.planned_extension import PlannedExtension
 from youden.workflows.rejudge import plan_rejudge
 
@@ -84,6 +86,45 @@ def test_an_unattainable_half_width_ends_with_the_required_number_of_items(recor
     result = carried(odd, half_width=0.03)
     assert "do not allow intervals as narrow as requested; about" in result.plan.notes[-1]
     assert len(result.plan) < 0.5 * result.plan.n_dense_calls
+
+
+def vote(plan: Plan, *, between_judges: float, between_items: float = 0.0) -> Verdicts:
+    """Answer by three judges, which rate agents differently, to 8 agents of equal ability on 60 items."""
+    rng = np.random.default_rng(0)
+    shift = between_judges * rng.standard_normal((3, 8))
+    item_effect = between_items * rng.standard_normal((8, 60))
+    noise = rng.random((3, 2, 8, 8, 60))[:, plan.trial_type, plan.first, plan.second, plan.item]
+    of_item = item_effect[plan.first, plan.item] + item_effect[plan.second, plan.item]
+    chance = 0.6 + (shift[:, plan.first] + shift[:, plan.second] + of_item) / 2
+    votes = (noise < np.where(plan.trial_type == PAIRED, chance, 0.02)).astype(np.float64)
+    answer = (votes.mean(axis=0) >= 0.5).astype(np.float64)
+    judge: dict[str, Json] = {"name": "jury", "judges": [{"name": name} for name in "abc"]}
+    return Verdicts(plan, answer, answer, np.zeros(len(plan), dtype=np.int8), judge, votes=votes)
+
+
+def test_a_search_stops_if_the_judges_differ_too_much() -> None:
+    plan = make_plan(make_pool(8, 60), design="fixed-width", options={"half_width": 0.05})
+    result = run_rounds(plan, partial(vote, between_judges=0.2), target="items-and-judges")
+    assert "the judges differ too much" in result.plan.notes[-1]
+    assert len(result.plan) < 0.3 * result.plan.n_dense_calls
+    alike = run_rounds(plan, partial(vote, between_judges=0.0), target="items-and-judges")
+    assert "as narrow as requested" in alike.plan.notes[-1]
+    assert not_none(alike.plan.rounds).starts[6:] == ()
+
+
+def test_the_calls_for_a_half_width_over_judges_are_not_computed_without_their_variance(tmp_path: Path) -> None:
+    pool = make_pool(8, 60)
+    folder = write_answers(tmp_path / "run", pool, vote(make_plan(pool, calls=600), between_judges=0.2))
+    keys = {"name": "run", "pool": "none", "out": str(folder.path), "target": "items-and-judges"}
+    folder.write_config(run_config_from_keys(keys, origin="test"))
+    with pytest.raises(ConfigError, match=r"judges.*Set a number of calls.*\[extend-width\]"):
+        calls_for_all(folder, 0.03)
+
+
+def test_a_half_width_for_exactly_these_items_is_reached_although_abilities_vary_between_items() -> None:
+    plan = make_plan(make_pool(8, 60), design="fixed-width", options={"half_width": 0.04})
+    result = run_rounds(plan, partial(vote, between_judges=0.0, between_items=0.3), target="these-items")
+    assert "intervals are as narrow as requested" in result.plan.notes[-1]
 
 
 @pytest.fixture
@@ -209,12 +250,22 @@ def test_the_range_of_trials_for_a_half_width_is_widened_only_at_its_ends(
     assert needed.high == (max(larger) if is_always_reached else None)
 
 
+def test_a_number_of_independent_trials_that_the_user_set_is_the_same_at_all_forecast_calls() -> None:
+    def half_width_at_twice_the_calls(n_independent: int) -> float:
+        plan = make_plan(make_pool(12, 60), calls=600 + n_independent, independent=f"pooled:{n_independent}")
+        return PrecisionForecast(plan).half_width[2.0].mean
+
+    plan = make_plan(make_pool(12, 60), calls=1224, independent="pooled:24")
+    assert half_width_at_twice_the_calls(24) == pytest.approx(PrecisionForecast(plan).half_width[1.0].mean)
+
+
 def test_a_forecast_states_that_a_half_width_may_not_be_reached() -> None:
     plan = make_plan(make_pool(12, 60), design="fixed-width", options={"half_width": 0.05})
     forecast = PrecisionForecast(plan)
     (line,) = (line for line in format_forecast(forecast, usd_per_call=0.5) if line.startswith("± 0.05"))
     low = not_none(forecast.trials_needed).low
-    low_calls = 6 * low + forecast.n_independent
+    n_added = 6 * low - (plan.trial_type == PAIRED).sum()
+    low_calls = 6 * low + forecast.n_independent + count_independent_for_paired(int(n_added), 12, is_first=False)
     assert line == (
         f"± 0.05 takes at least {low:,.0f} trials per agent, {low_calls:,.0f} calls, ${low_calls / 2:,.2f}, or is not reached on "
         "these items"

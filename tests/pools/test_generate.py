@@ -97,6 +97,11 @@ def test_a_cell_does_not_depend_on_neighboring_cells(tmp_path: Path) -> None:
         ("agents: [{id: a, step: [clone]}]", "agent 'a'"),
         ("agents: [{id: a, model: nobody, instruction: faithful}]", "--model-map nobody=JUDGE"),
         ("agents: {", "it is not YAML"),
+        (
+            "models: {m: {backend: openai, model: m, temperature: 1, prompt: p}}\n"
+            "agents: [{id: a, model: m, instruction: faithful}]",
+            "sets temperature, prompt, which would have no effect",
+        ),
     ],
 )
 def test_invalid_agents_are_refused_with_their_name(tmp_path: Path, text: str, says: str) -> None:
@@ -141,6 +146,21 @@ agents:
 """
     generation = plan_generation(load_agents(write(tmp_path / "a.yaml", text)), ITEMS, repeats=2)
     assert generation.cost.tokens_in >= 500 * 2 * len(ITEMS)
+
+
+def test_paths_in_an_agents_file_start_at_its_folder(tmp_path: Path) -> None:
+    text = """
+items: items.jsonl
+models: {n: n.yaml}
+agents: [{id: a, model: n, instruction: faithful}, {id: b, model: o.yaml, instruction: faithful}]
+"""
+    for name in "no":
+        write(tmp_path / f"{name}.yaml", f"{{backend: openai, model: {name}, price: 1}}")
+    file = load_agents(write(tmp_path / "a.yaml", text))
+    assert file.items == str(tmp_path / "items.jsonl")
+    assert {model.model for model in file.models.values()} == {"n", "o"}
+    named = load_agents(write(tmp_path / "a.yaml", text.replace("items.jsonl", "python-topics")))
+    assert named.items == "python-topics"
 
 
 def test_a_model_map_is_refused_if_the_agents_use_no_model(tmp_path: Path) -> None:

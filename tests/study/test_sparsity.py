@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +50,14 @@ def test_the_dense_row_equals_the_fit_on_training_scores_against_held_out_ones(
     holdout = rates.holdout_scores(kind="row").value
     assert not_none(study.dense.rmse).mean == pytest.approx(np.sqrt(np.nanmean((fit.predict() - holdout) ** 2)))
     assert not_none(study.dense.of_train).mean == 1
+
+
+@pytest.mark.parametrize("study", [partial(study_sparsity, regimes=[]), study_baselines])
+def test_a_holdout_without_a_cell_is_refused_before_any_fit(
+    recorded_10_by_24: RecordedAnswers, study: Callable[..., object]
+) -> None:
+    with pytest.raises(PlanError, match=r"got the holdout 0\..*\[holdout\]"):
+        study(recorded_10_by_24, n_seeds=1, holdout=0.0)
 
 
 def test_more_cells_cost_more_calls_and_rank_better(recorded_10_by_24: RecordedAnswers) -> None:

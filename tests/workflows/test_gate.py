@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
 from pathlib import Path
 from typing import Unpack
@@ -20,6 +21,8 @@ from plan_options import PlanOptions
 from small_pools import answer_with, make_pool
 from worlds import fit_once, write_answers, write_run
 from youden import make_plan
+from youden.data.folder.folder_lock import file_lock
+from youden.data.folder.run_files import GateLedger, write_ledger
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import InputError
 from youden.pipeline.fitted_run import fit_run
@@ -204,6 +207,19 @@ def test_a_repeated_gate_is_the_same_analysis_and_more_calls_the_next_at_half_al
     elsewhere = write(tmp_path / "fresh", dense, calls=1600)
     assert gate_run(elsewhere, ["a0"], baseline="a1", ledger=tmp_path / "ledger.json").agents == extended.agents
     assert not elsewhere.has("gates.json")
+
+
+@pytest.mark.slow
+def test_a_gate_waits_until_another_has_recorded_its_analysis(tmp_path: Path) -> None:
+    run = write(tmp_path / "run", world(), calls=500)
+    ledger = tmp_path / "gates.json"
+    with ThreadPoolExecutor() as threads:
+        with file_lock(ledger):
+            gate = threads.submit(gate_run, run, ["a0"], baseline="a1", ledger=ledger)
+            wait([gate], timeout=2)
+            earlier = GateLedger(analyses=[]).with_analysis("a0", "a1", answers="0" * 64, margin=0.05)
+            write_ledger(ledger, earlier)
+        assert gate.result().agents[0].analysis == 2
 
 
 def test_several_agents_share_alpha(tmp_path: Path) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from youden.data.folder.folder_lock import file_lock
 from youden.data.folder.run_files import GateLedger, read_ledger, write_ledger
 from youden.errors import InputError, RunFolderError
 from youden.run_keys import Target
@@ -81,3 +83,16 @@ def test_a_damaged_record_is_refused_and_not_restarted(tmp_path: Path, text: str
     file.write_bytes(text.encode("latin-1"))
     with pytest.raises(RunFolderError, match=r"Restore the file.*\[gate-ledger\]"):
         read_ledger(file)
+
+
+def test_gates_at_the_same_time_record_all_analyses(tmp_path: Path) -> None:
+    file = tmp_path / "new" / "gates.json"
+
+    def record(agent: str) -> None:
+        with file_lock(file):
+            write_ledger(file, read_ledger(file).with_analysis(agent, "old", answers=ONE, margin=0.05))
+
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(record, "abcdefgh"))
+    assert [pair.agent for pair in read_ledger(file).analyses] == list("abcdefgh")
+    assert [path.name for path in file.parent.iterdir()] == ["gates.json"]

@@ -898,7 +898,7 @@ def open_trials_by_item(rows: Rows, plan: Plan, directory: Path, *, votes: bool 
     Raises
     ------
     RunFolderError
-        [disk-full]: if the disk is full. The run is not changed. An OSError with another cause is raised unchanged.
+        [disk-full]: if the disk is full. The ranking is not changed. An OSError with another cause is raised unchanged.
     """
     try:
         with scratch_directory(directory) as scratch:
@@ -908,8 +908,7 @@ def open_trials_by_item(rows: Rows, plan: Plan, directory: Path, *, votes: bool 
             raise
         raise RunFolderError(
             f"The fit cannot write its temporary files in {directory}: {error}. They take 24 bytes per "
-            "trial. Free space on that disk; "
-            "the run is unchanged.",
+            "trial. Free space on that disk; the ranking of the run is unchanged.",
             slug="disk-full",
         ) from error
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from youden import __version__
 from youden.data.folder.pool_summary import PoolSummary
-from youden.data.folder.run_config import FitSettings
+from youden.data.folder.run_config import FitSettings, RunConfig
 from youden.data.folder.run_folder import JudgedFiles, RunFolder
 from youden.data.folder.trial_tables import open_verdict_chunks
 from youden.engines.block_sums import CallCounts, ChunkSums
@@ -92,6 +92,7 @@ def fit_judged(
     *,
     clones: Sequence[Finding],
     rates: bool,
+    config: RunConfig | None,
 ) -> FitResult:
     """Fit a judged run, and write all its tables; earlier files of a fit are replaced together.
 
@@ -105,6 +106,7 @@ def fit_judged(
     settings : target of the intervals, and rules of the alternative rankings
     clones : findings about agents that give the same responses
     rates : whether to write rates.parquet for a run of any size
+    config : config with new settings, which is written with the tables; None if the settings are not new
 
     Returns the tables, as they were written. Raises RunFolderError if a file is damaged, [disk-full] if the disk is full;
     StatisticsError if the scores cannot be fitted, or the main ranking cannot be made.
@@ -152,7 +154,7 @@ def fit_judged(
             self_consistency=tabulate_self_consistency(trials),
         )
 
-        with folder.replace_fit_files() as fit_folder:
+        with folder.replace_fit_files(config) as fit_folder:
             if rates or len(verdicts) < MAX_TRIALS_WITH_RATES:
                 rate_chunks = ((chunk.start, chunk.rates) for chunk in trials.iter_rates())
                 fit_folder.write_rate_chunks(rate_chunks, plan)

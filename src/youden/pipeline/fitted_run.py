@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
-from youden.data.folder.run_config import FitSettings
+from youden.data.folder.run_config import FitSettings, RunConfig
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError, RunFolderError
 from youden.pipeline.alternative_rankings import check_partner_rules
@@ -81,16 +81,19 @@ def fit_run(
         clones = find_run_clones(folder, pool.agent_ids, settings.rules.clones)
         clusters = tuple(finding.agents for finding in clones)
         settings = settings._replace(rules=replace(settings.rules, clones=clusters))
+    config: RunConfig | None = (
+        None  # config with new settings, written with the tables: a fit that fails changes nothing
+    )
     if settings != stored and folder.has("config.yaml"):
-        folder.write_config(folder.read_config().with_fit_settings(settings))
+        config = folder.read_config().with_fit_settings(settings)
 
     if judged is not None and asks_preference:
-        return fit_preference_run(folder, pool, judged, clones=clones)
+        return fit_preference_run(folder, pool, judged, clones=clones, config=config)
     if not settings.rules.families:
         settings = settings._replace(rules=replace(settings.rules, families=pool.families))
     if judged is None:
         return fit_imported(folder, pool, settings)
-    return fit_judged(folder, pool, judged, settings, clones=clones, rates=rates)
+    return fit_judged(folder, pool, judged, settings, clones=clones, rates=rates, config=config)
 
 
 def check_fit(folder: RunFolder) -> None:

@@ -20,7 +20,7 @@ from youden.pipeline.ranking import estimate_abilities
 from youden.protocol.blocks import count_blocks_per_item, get_extensions
 from youden.protocol.designs.adaptive import Adaptive, get_adaptive_design
 from youden.protocol.designs.fixed_width import HALF_WIDTH_FRACTION, FixedWidth, get_width_design
-from youden.protocol.pooled_trials import adds_independent
+from youden.protocol.pooled_trials import adds_independent, count_added_calls, has_default_independent_count
 from youden.stats.forecast import (
     AgentVariances,
     estimate_components,
@@ -208,6 +208,7 @@ class PrecisionForecast:
         has_blocks = bool((plan.block >= 0).any())
         max_blocks = count_blocks_per_item(plan) * plan.n_items
         n_paired = int((plan.trial_type == PAIRED).sum())
+        self._plan = plan
         self.n_agents = plan.n_agents
         self.n_independent = len(plan) - n_paired - plan.n_self_trials
         self.max_regret = None if search is None else search.max_regret
@@ -362,11 +363,13 @@ class PrecisionForecast:
         self.search_calls = (n_pilot_calls, max_calls)
 
     def count_calls(self, trials_per_agent: float) -> float:
-        """Count the paired and independent calls of the plan if each agent has `trials_per_agent` paired trials.
+        """Count the paired and independent calls if the plan is extended to `trials_per_agent` paired trials of each agent.
 
-        A paired call is a trial of two agents. The number of independent calls does not change.
+        A paired call is a trial of two agents. Rounds also add independent calls, unless calls cost nothing.
         """
-        return self.n_agents * trials_per_agent / 2 + self.n_independent
+        n_paired = self.n_agents * trials_per_agent / 2
+        n_added = max(0, ceil(n_paired - self.n_agents * self.trials / 2))
+        return n_paired + self.n_independent + count_added_calls(self._plan, n_added, n_scored=self.n_agents) - n_added
 
     @property
     def regret_bound(self) -> RegretByAllocation | None:
@@ -517,7 +520,9 @@ def _forecast_rate_variance(plan: Plan, *, call_multiple: float) -> float:
 
     Returns 0 for fewer than 3 agents, and for a plan without independent trials of this role.
     """
-    n_pooled = call_multiple * int((plan.role == POOLED).sum())
+    n_pooled = float((plan.role == POOLED).sum())
+    if has_default_independent_count(plan):  # a number that the user set does not depend on the calls
+        n_pooled *= call_multiple
     if plan.independent == "matched" or not n_pooled or plan.n_agents < 3:
         return 0.0
 

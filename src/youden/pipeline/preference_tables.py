@@ -14,7 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from youden.data.folder.pool_summary import PoolSummary
-from youden.data.folder.run_config import FitSettings
+from youden.data.folder.run_config import FitSettings, RunConfig
 from youden.data.folder.run_folder import JudgedFiles, RunFolder
 from youden.data.folder.trial_tables import open_verdict_chunks
 from youden.engines.block_sums import CallCounts, PairSums
@@ -51,7 +51,7 @@ def check_preference_settings(settings: FitSettings, *, rates: bool) -> None:
 
 
 def fit_preference_run(
-    folder: RunFolder, pool: PoolSummary, judged: JudgedFiles, *, clones: Sequence[Finding]
+    folder: RunFolder, pool: PoolSummary, judged: JudgedFiles, *, clones: Sequence[Finding], config: RunConfig | None
 ) -> PreferenceResult:
     """Fit a run that asks for preferences, and write its tables.
 
@@ -62,6 +62,7 @@ def fit_preference_run(
     pool : agents with their groups
     judged : plan without trials, and table of the verdicts
     clones : findings about agents that give the same responses, which are added to the warnings of fit.json
+    config : config with new settings, which is written with the tables; None if the settings are not new
 
     Returns the ranking as a table by ability (win rate − loss rate), best agent first, and the facts of fit.json. Raises
     RunFolderError if a file is damaged, StatisticsError [trial-none] or [cluster-agents] if there are too few answers.
@@ -139,7 +140,7 @@ def fit_preference_run(
 
     table = build_ranking_table(abilities, plan.agent_ids, differences=differences, pool=pool)
     pairs = PairSums(len(plan.agent_ids), own_rates=False).to_pairs(differences, abilities.ability)
-    with folder.replace_fit_files() as fit_folder:
+    with folder.replace_fit_files(config) as fit_folder:
         fit_folder.write_ranking(table)
         fit_folder.write_pairs(pairs, agents=plan.agent_ids)
         fit_folder.write_items(_build_item_table(preferences, plan.item_ids))

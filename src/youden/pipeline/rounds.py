@@ -16,7 +16,9 @@ from typing import Any
 import numpy as np
 
 from youden.pipeline.abilities import Abilities, SearchState, select_best_agents
+from youden.pipeline.multi_judge import ITEMS_AND_JUDGES, average_judges, measure_vote_spread
 from youden.pipeline.precision import estimate_variance_components
+from youden.pipeline.ranking import estimate_abilities
 from youden.protocol.blocks import count_blocks_per_item, with_round
 from youden.protocol.designs.adaptive import NextRound, RoundStop, get_adaptive_design
 from youden.protocol.designs.cyclic import number_blocks
@@ -71,6 +73,7 @@ def plan_round_for_half_width(
 
     - "narrow" if the half-width is reached;
     - "items" if no number of calls on these items reaches it;
+    - "judges" if the variance between the judges alone keeps the intervals wider;
     - "budget" if no calls are left.
     """
     plan = verdicts.plan
@@ -78,8 +81,10 @@ def plan_round_for_half_width(
     if half_width <= design.half_width:
         return _make_last_round(plan, "narrow")
 
-    components = estimate_variance_components(verdicts)
+    components = _estimate_components(verdicts, abilities)
     n_items = int(eligible.any(axis=0).sum())
+    if _exceeds_by_constant_variance(components, design.half_width, n_items=n_items):
+        return _make_last_round(plan, "judges")
     n_needed = _find_needed_blocks(components, design.half_width, half_width, plan, n_items=n_items)
     if n_needed is None:
         return _make_last_round(plan, "items", _format_items_needed(components, design.half_width, plan))
@@ -91,6 +96,39 @@ def plan_round_for_half_width(
     if not len(trials):
         return _make_last_round(plan, "budget")
     return NextRound(trials, _select_all_agents(plan), stop_reason=None)
+
+
+def _estimate_components(verdicts: Verdicts, abilities: Abilities) -> AgentVariances:
+    """Estimate the variance components that give the intervals of `abilities`, which were estimated from `verdicts`.
+
+    - Target "these-items": there is only the residual component, because all comparisons on these items leave no variance.
+    - Target "items-and-judges": the variance between judges is part of the constant component. If the plan has few blocks, its
+      lower confidence bound is used. All components are multiplied by a factor, so that they give the present half-widths.
+    """
+    n_blocks = int(verdicts.plan.block.max()) + 1
+    variance = np.diag(abilities.covariance.covariance)
+    if abilities.target == "these-items":
+        return AgentVariances(agent_item=np.zeros_like(variance), residual=2 * n_blocks * variance)
+    if abilities.target != ITEMS_AND_JUDGES or verdicts.votes is None:
+        return estimate_variance_components(verdicts)
+
+    components = estimate_variance_components(average_judges(verdicts))
+    judge_spread = measure_vote_spread(verdicts.plan, verdicts.votes)
+    variance_of_judge = judge_spread.variance if n_blocks >= verdicts.plan.n_items else max(judge_spread.low, 0)
+    judge_variance = variance_of_judge / len(judge_spread.by_judge)
+    components = components._replace(constant=components.constant + judge_variance)
+    forecast = half_widths(components, n_blocks, verdicts.plan.n_items)
+    factor = (abilities.covariance.half_width(LEVEL) / forecast) ** 2
+    return AgentVariances(*(factor * component for component in components))
+
+
+def _exceeds_by_constant_variance(components: AgentVariances, half_width: float, *, n_items: int) -> bool:
+    """Return whether intervals stay wider than a half-width because of the constant variance alone, with any number of calls."""
+    constant = components._replace(
+        agent_item=np.zeros_like(components.agent_item), residual=np.zeros_like(components.residual)
+    )
+    smallest_possible = half_width_quantile(half_widths(constant, n_items, n_items), HALF_WIDTH_FRACTION)
+    return smallest_possible > UNATTAINABLE_FACTOR * half_width
 
 
 def _select_all_agents(plan: Plan) -> Bools:
@@ -213,6 +251,7 @@ STOP_MESSAGES = {
     "narrow": "stopped early: intervals are as narrow as requested",
     "budget": "the budget is spent",
     "judge": "stopped early: ",
+    "judges": "stopped: the judges differ too much for intervals as narrow as requested; add judges, or set a larger half-width",
     "items": "stopped: these items do not allow intervals as narrow as requested",
 }
 
@@ -373,8 +412,6 @@ def _make_round_planner(plan: Plan, *, target: Target) -> RoundPlanner:
     plan : plan with its first round, by a search for the best agents or by a design with a requested half-width
     target : population that the intervals refer to
     """
-    from youden.pipeline.ranking import estimate_abilities
-
     if plan.design != FixedWidth.name:
         return _SearchPlanner(plan, target=target)
     design = get_width_design(plan)
@@ -415,7 +452,6 @@ class _SearchPlanner:
         verdicts : verdicts so far
         rounds : record of the rounds so far
         """
-        from youden.pipeline.ranking import estimate_abilities
         from youden.pipeline.recommendation import explain_no_discrimination
 
         abilities = estimate_abilities(verdicts, target=self._target, previous_search=self._search)

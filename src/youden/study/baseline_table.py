@@ -141,7 +141,7 @@ def study_baselines(
     Raises
     ------
     StatisticsError
-        [study-seeds] if `n_seeds` is below 1; [rmse-no-cells] if no cell is held out.
+        [study-seeds] if `n_seeds` is below 1.
     ConfigError
         [unknown-baseline] if a baseline is not registered.
     PlanError

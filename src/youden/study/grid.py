@@ -209,7 +209,7 @@ def draw_folds(
         Kind of the scores: the mean of an agent's trials in both orders of the responses ("symmetric"), or of those that
         show its response first ("row").
     holdout : float
-        Fraction of cells that are held out, from 0 to below 1.
+        Fraction of cells that are held out, above 0 and below 1.
 
     Returns
     -------
@@ -220,7 +220,7 @@ def draw_folds(
     Raises
     ------
     PlanError
-        [holdout] unless 0 ≤ `holdout` < 1.
+        [holdout] unless 0 ≤ `holdout` < 1, or if no cell is held out.
     """
     folds = []
     for seed in range(n_seeds):
@@ -228,6 +228,10 @@ def draw_folds(
         split_rates = replace(recorded.rates, split=split)
         training_scores = split_rates.training_scores(kind=kind).value
         held_out_scores = split_rates.holdout_scores(kind=kind).value
+        if np.isnan(held_out_scores).all():
+            raise PlanError(
+                f"No score is held out: got the holdout {holdout:g}. Set a larger fraction.", slug="holdout"
+            )
 
         # reference abilities, from all training cells
         dense_fit = ClippedLinear(constraint="clip").fit(training_scores)

@@ -181,7 +181,7 @@ def study_sparsity(
     PlanError
         [holdout] if the holdout cannot be drawn; [design-option] if a design does not have an option of its regime.
     StatisticsError
-        [study-seeds] if `n_seeds` is below 1; [rmse-no-cells] if no cell is held out.
+        [study-seeds] if `n_seeds` is below 1.
     ConfigError
         [unknown-design] if a design is not registered.
     """

@@ -12,6 +12,7 @@ from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError
 from youden.pipeline.call_division import CallDivision, find_call_division
 from youden.pipeline.judged_run import PlannedRun
+from youden.pipeline.multi_judge import ITEMS_AND_JUDGES
 from youden.pipeline.precision import read_variance_components
 from youden.protocol.blocks import count_blocks_per_item
 from youden.protocol.designs.fixed_width import HALF_WIDTH_FRACTION
@@ -48,19 +49,20 @@ def calls_for_all(folder: RunFolder, width: float) -> tuple[int, float]:
     Raises
     ------
     ConfigError
-        [extend-width] if the run is not cyclic, asks for preferences or was extended, if no number of calls on its items
-        suffices, or if the half-width is reached already.
+        [extend-width] if the run is not cyclic, asks for preferences, was extended or has the target "items-and-judges", if no
+        number of calls on its items suffices, or if the half-width is reached already.
     """
     plan = folder.read_plan()
     division = find_call_division(plan, folder.read_facts()) if folder.has("fit.json") else None
     components = read_variance_components(folder, separate_rates=division is not None)
-    if components is None or plan.rounds is not None:
+    has_judge_variance = folder.fit_settings.target == ITEMS_AND_JUDGES
+    if components is None or plan.rounds is not None or has_judge_variance:
         remedy = "Set a number of calls."
         if plan.rounds is not None:
             remedy = "Set `half_width:` in its config and run it again."
         raise ConfigError(
-            f"The calls for ± {width:g} can be computed only for a cyclic run that asks for information and was not extended: "
-            f"got {folder.path}. {remedy}",
+            f"The calls for ± {width:g} can be computed only for a cyclic run that asks for information, was not extended, and "
+            f"has intervals without the variance between judges: got {folder.path}. {remedy}",
             slug="extend-width",
         )
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from youden.data.folder.folder_lock import file_lock
 from youden.data.folder.run_files import GATES_FILE, GateLedger, GateQuantity, read_ledger, write_ledger
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import InputError
@@ -363,24 +364,26 @@ def gate_run(
     target = _resolve_target(folder, target, labels)
     path = ledger or folder.file(GATES_FILE)
     answers = add_quality_comparison(read_answers(folder, target=target), folder, labels)
-    recorded = read_ledger(path)
-    analyses = _number_analyses(folder, answers, agents, baseline, recorded, target=target)
-    n_agents = len(analyses)
-    rows = [
-        _evaluate_difference(answers, each, baseline=baseline, margin=margin, n_agents=n_agents) for each in analyses
-    ]
+    with file_lock(path):  # another gate must not use the same number of an analysis
+        recorded = read_ledger(path)
+        analyses = _number_analyses(folder, answers, agents, baseline, recorded, target=target)
+        n_agents = len(analyses)
+        rows = [
+            _evaluate_difference(answers, each, baseline=baseline, margin=margin, n_agents=n_agents)
+            for each in analyses
+        ]
 
-    facts = folder.read_facts()
-    if not labels:
-        rows = [_withdraw_unsupported_outcome(row, facts) for row in rows]
-    by: GateQuantity = "quality" if labels else "ability"
-    rows = [replace(row, smaller_margin=_find_smaller_margin(recorded, row, baseline, margin, by)) for row in rows]
-    for row in rows:
-        if row.low is not None:
-            recorded = recorded.with_analysis(
-                row.agent, baseline, answers=answers.digest, margin=margin, by=by, target=target
-            )
-    write_ledger(path, recorded)
+        facts = folder.read_facts()
+        if not labels:
+            rows = [_withdraw_unsupported_outcome(row, facts) for row in rows]
+        by: GateQuantity = "quality" if labels else "ability"
+        rows = [replace(row, smaller_margin=_find_smaller_margin(recorded, row, baseline, margin, by)) for row in rows]
+        for row in rows:
+            if row.low is not None:
+                recorded = recorded.with_analysis(
+                    row.agent, baseline, answers=answers.digest, margin=margin, by=by, target=target
+                )
+        write_ledger(path, recorded)
     return Gate(
         folder=str(folder.path),
         baseline=baseline,

@@ -12,6 +12,7 @@ from typing import Literal
 from pydantic import JsonValue, TypeAdapter
 
 from youden.data.atomic import atomic_write
+from youden.data.folder.folder_lock import file_lock
 from youden.data.folder.run_files import VERSION, StrictFile, parse_versioned_json
 from youden.text.sentences import format_count
 from youden.types.pool import Json
@@ -141,17 +142,18 @@ def add_calibration(runs: Path, record: CalibrationRecord) -> CalibrationRecord:
         [run-version]: if another version of youden wrote the file; [run-file-damaged]: if it does not
         have the expected content.
     """
-    other_records = []
-    for old_record in read_calibrations(runs):
-        has_same_subject = old_record.pool == record.pool and old_record.is_same_judge(record.judge)
-        if has_same_subject and _rate_precision(old_record) > _rate_precision(record):
-            return old_record
-        if not has_same_subject:
-            other_records.append(old_record)
-    content = CalibrationFile(calibrations=[*other_records, record])
-    text = content.model_dump_json(indent=1) + "\n"
-    with atomic_write(runs / CALIBRATIONS) as tmp_path:
-        tmp_path.write_text(text, encoding="utf-8", newline="\n")
+    with file_lock(runs / CALIBRATIONS):
+        other_records = []
+        for old_record in read_calibrations(runs):
+            has_same_subject = old_record.pool == record.pool and old_record.is_same_judge(record.judge)
+            if has_same_subject and _rate_precision(old_record) > _rate_precision(record):
+                return old_record
+            if not has_same_subject:
+                other_records.append(old_record)
+        content = CalibrationFile(calibrations=[*other_records, record])
+        text = content.model_dump_json(indent=1) + "\n"
+        with atomic_write(runs / CALIBRATIONS) as tmp_path:
+            tmp_path.write_text(text, encoding="utf-8", newline="\n")
     return record
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from youden.data.folder.extension_steps import POOLS
 from youden.resources import find_resource_folders
@@ -15,7 +15,7 @@ def make_relative(key: str, value: object, folder: Path) -> object:
     """Return the value of a config key; if it is a path of the user, the path is made relative to `folder`.
 
     These values are paths of the user: the values of "pool", "out" and "trials_from"; the value of "store" unless it is a URL;
-    the value of "judge" if it ends in .yaml or .yml; and the value of "prompt" in the settings of a judge, if it ends in .md. A
+    the value of "judge" if it ends in .yaml or .yml; and in the settings of a judge, the paths that `resolve_paths` lists. A
     path of a shipped pool or judge, for example datasets/field-notes, counts only if the user has a file of this path. All other
     values stay unchanged, for example lists.
 
@@ -26,8 +26,8 @@ def make_relative(key: str, value: object, folder: Path) -> object:
     Returns the path as a text with forward slashes, a changed copy of the settings of a judge, or the unchanged value. An
     absolute path becomes relative, too.
     """
-    if key == "judge" and isinstance(value, dict) and _has_prompt_file(value):
-        return value | {"prompt": _format_relative(value["prompt"], folder)}
+    if key == "judge" and isinstance(value, dict):
+        return _convert_judge_paths(value, lambda name, setting: make_relative(name, setting, folder))
     return _format_relative(value, folder) if _is_user_path(key, value, folder=Path()) else value
 
 
@@ -51,7 +51,8 @@ def resolve_paths(key: str, value: object, folder: Path) -> object:
         - "pool", "out", "trials_from": the value itself
         - "store": the value itself, unless it is a URL
         - "judge": the value itself, if it is a text that ends in .yaml or .yml
-        - "judge" with the settings of a judge: the value of "prompt", if it ends in .md
+        - "judge" with the settings of a judge: the value of "prompt", if it ends in .md; and the paths of the judges in
+          "judges" and "replay_of", and in their settings
         - "unfinished", an extension whose command was stopped: the pools that the extension adds
         - "extensions", a list of extensions: the pools that they add
     folder : Path
@@ -67,8 +68,8 @@ def resolve_paths(key: str, value: object, folder: Path) -> object:
         return [_resolve_extension_paths(step, folder) for step in value]
     if key == "unfinished":
         return _resolve_extension_paths(value, folder)
-    if key == "judge" and isinstance(value, dict) and _has_prompt_file(value):
-        return value | {"prompt": os.path.normpath(folder / value["prompt"])}
+    if key == "judge" and isinstance(value, dict):
+        return _convert_judge_paths(value, lambda name, setting: resolve_paths(name, setting, folder))
     if _is_user_path(key, value, folder=folder):
         return os.path.normpath(folder / str(value))
     return value
@@ -98,19 +99,26 @@ def _resolve_extension_paths(extension: object, folder: Path) -> object:
     return resolved
 
 
-def _has_prompt_file(judge: dict[str, Any]) -> bool:
-    """Return whether the prompt in the settings of a judge is the path of a file."""
-    prompt = judge.get("prompt")
-    return isinstance(prompt, str) and prompt.lower().endswith(".md")
+def _convert_judge_paths(judge: dict[str, object], convert: Callable[[str, object], object]) -> dict[str, object]:
+    """Return a copy of the settings of a judge in which `convert(key, value)` replaces each value that may contain a path."""
+    converted = dict(judge)
+    if "prompt" in judge:
+        converted["prompt"] = convert("prompt", judge["prompt"])
+    if "replay_of" in judge:
+        converted["replay_of"] = convert("judge", judge["replay_of"])
+    members = judge.get("judges")
+    if isinstance(members, list):
+        converted["judges"] = [convert("judge", member) for member in members]
+    return converted
 
 
 def _is_user_path(key: str, value: object, *, folder: Path) -> bool:
     """Return whether the value of a config key is the path of a file or folder of the user.
 
-    Only the keys `pool`, `judge`, `store`, `out` and `trials_from` can have such a path. These values are not paths of the
-    user:
+    Only the keys `pool`, `judge`, `store`, `out` and `trials_from`, and `prompt` of a judge, can have such a path. These values
+    are not paths of the user:
 
-    - the name of a judge;
+    - the name of a judge or a prompt;
     - the URL of an answer store;
     - the path of a shipped pool or judge, unless the user has a file of the same path.
 
@@ -124,6 +132,8 @@ def _is_user_path(key: str, value: object, *, folder: Path) -> bool:
             return not _is_shipped_path(value, "datasets", folder)
         case "judge":
             return value.lower().endswith((".yaml", ".yml")) and not _is_shipped_path(value, "configs", folder)
+        case "prompt":
+            return value.lower().endswith(".md")
         case "store":
             return "://" not in value
         case _:

@@ -1,20 +1,24 @@
-"""Let only one process at a time judge a run's folder, whichever store it uses.
+"""Let only one process at a time judge a run's folder, whichever store it uses, or update a file of records.
 
 The lock belongs to the operating system, which releases it if the process is killed.
 """
 
 from __future__ import annotations
 
+import os
 import sys
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from errno import EACCES, EAGAIN
 from pathlib import Path
 from typing import IO
 
+from youden.data.atomic import make_directory
 from youden.errors import JudgeError
 
 LOCK = ".lock"
+_POLL_SECONDS = 0.05
 
 
 @contextmanager
@@ -42,6 +46,28 @@ def folder_lock(folder: Path) -> Iterator[None]:
                 slug="run-busy",
             )
         yield
+
+
+@contextmanager
+def file_lock(path: Path) -> Iterator[None]:
+    """Let one process at a time read, change and write a file; the others wait.
+
+    path : the file, which need not exist. During the `with` statement, a lock file exists next to it; its missing parents are
+        created. On a file system without locks, nothing is locked.
+    """
+    make_directory(path.parent)
+    lock_path = path.with_name(f".{path.name}.lock")
+    while True:
+        with lock_path.open("ab") as file:
+            # a process that waited may have opened the lock file of the process before, which was deleted in the meantime
+            if _try_lock(file) and os.fstat(file.fileno()).st_nlink:
+                try:
+                    yield
+                finally:
+                    with suppress(OSError):  # Windows does not delete an open file
+                        lock_path.unlink()
+                return
+        time.sleep(_POLL_SECONDS)
 
 
 def _try_lock(file: IO[bytes]) -> bool:

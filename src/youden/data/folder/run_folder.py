@@ -292,8 +292,13 @@ class RunFolder:
         return content
 
     @contextmanager
-    def replace_fit_files(self) -> Iterator[RunFolder]:
+    def replace_fit_files(self, config: RunConfig | None = None) -> Iterator[RunFolder]:
         """Replace all files of a fit together.
+
+        Parameters
+        ----------
+        config : RunConfig, optional
+            Config with the settings of the fit, which replaces config.yaml. Default: config.yaml is not changed.
 
         Yields
         ------
@@ -301,7 +306,12 @@ class RunFolder:
             A temporary folder for the new files. If the block succeeds, they replace those of the previous fit, and
             fit.json is replaced last. Otherwise the run is unchanged.
         """
-        with atomic_write_many(self.path, FIT_FILES) as tmp_folder:
+        names = FIT_FILES if config is None else ("config.yaml", *FIT_FILES)
+        with atomic_write_many(self.path, names) as tmp_folder:
+            if config is not None:
+                (tmp_folder / "config.yaml").write_text(
+                    dump_run_config(config, self.path), encoding="utf-8", newline="\n"
+                )
             yield RunFolder(tmp_folder)
 
     def remove(self, name: str) -> None:

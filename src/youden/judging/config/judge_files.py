@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from youden.errors import ConfigError
-from youden.judging.backend_records import BACKENDS, JUDGES, PROVIDERS, REPLAY, infer_judge_keys
+from youden.judging.backend_records import BACKENDS, JUDGES, JURY, PROVIDERS, REPLAY, infer_judge_keys
 from youden.judging.backends.by_function import SameSource
 from youden.judging.config.answering import SECRETS
 from youden.judging.config.judge_paths import find_judge_file, list_judge_names, report_hidden_judge
@@ -257,7 +257,8 @@ def _make_config(
     if config.makes_calls:
         return _with_defaults_and_prices(config, location)
 
-    unused_keys = sorted(keys.keys() - _KEYS_WITHOUT_CALLS)
+    keys_with_effect = _KEYS_WITHOUT_CALLS - ({"parameters"} if config.backend in (JURY, REPLAY) else set())
+    unused_keys = sorted(keys.keys() - keys_with_effect)
     if unused_keys:
         raise _make_config_error(
             location,

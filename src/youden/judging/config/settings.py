@@ -66,8 +66,8 @@ class JudgeConfig(RequestSettings, AnswerSettings):
         """Check that the keys fit the backend. If the judge has no name, set the model or the backend as its name."""
         if self.replay_of is not None and self.backend != REPLAY:
             raise ValueError(f"`replay_of` is valid only with `backend: {REPLAY}`")
-        if self.judges and self.backend != JURY:
-            raise ValueError(f"`judges` is valid only with `backend: {JURY}`")
+        if self.backend != JURY and (self.judges or "vote" in self.model_fields_set):
+            raise ValueError(f"`judges` and `vote` are valid only with `backend: {JURY}`")
         if self.backend == JURY:
             self._check_jury()
 

@@ -15,9 +15,11 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
 
+from youden.data.folder.config_paths import resolve_paths
 from youden.errors import ConfigError, YoudenError
 from youden.judging.config.judge_files import JudgeConfig, load_judge_config
 from youden.judging.question.prompts import make_fence
+from youden.pools.generation.item_sources import ITEM_SOURCES
 from youden.resources import find_resource, is_inside_folder, report_shadow_at
 from youden.text.printable import find_name_fault
 from youden.text.regular_files import read_regular_text
@@ -171,6 +173,8 @@ def _check_placeholders(template: str, system: str, path: Path, *, notes: bool) 
 SOURCE = "source"
 """Value of `based_on` for an agent whose text is the prompt of the item."""
 _ALL_MODELS = "*"
+_UNUSED_MODEL_KEYS = ("temperature", "max_tokens", "seed", "prompt", "decision", "truncate")
+"""Keys of a judge that a model under `models:` must not set: those of the agent are used, or none. None is allowed."""
 
 _Text = Annotated[str, Field(min_length=1)]
 
@@ -337,9 +341,16 @@ def load_agents(path: Path, *, model_map: Mapping[str, str] | None = None) -> Ag
     names = sorted({agent.model for agent in content.agents if agent.model is not None})
     _check_model_map(replacements, names, path)
     models = {name: _load_model(name, content, path, replacements) for name in names}
-    file = AgentsFile(path=path, seed=content.seed, items=content.items, agents=tuple(content.agents), models=models)
+    items = _resolve_items(content.items, path.parent)
+    file = AgentsFile(path=path, seed=content.seed, items=items, agents=tuple(content.agents), models=models)
     _ = file.sorted_agents  # raises [agents-circle] if the agents cannot be sorted
     return file
+
+
+def _resolve_items(source: str | None, folder: Path) -> str | None:
+    """Return the source of items of an agents' file: a registered name, or a path, which is joined to the folder of the file."""
+    is_name = source in list(ITEM_SOURCES) and not (folder / source).exists()
+    return source if source is None or is_name else str(resolve_paths("pool", source, folder))
 
 
 def _check_model_map(model_map: Mapping[str, str], names: Sequence[str], path: Path) -> None:
@@ -422,7 +433,8 @@ def _load_model(name: str, content: _AgentsYaml, path: Path, model_map: Mapping[
     """Load the config of a model, or of the model that replaces it.
 
     A model has the same config keys as a judge. Under `models:`, the agents' file defines it by these keys, or by the name or
-    path of a judge config. A name that the file does not define is itself the name or path of a judge config.
+    path of a judge config. A name that the file does not define is itself the name or path of a judge config. Paths in the file
+    start at its folder, and those of `model_map` at the current directory.
 
     name : name of the model
     content : contents of the agents' file
@@ -434,8 +446,11 @@ def _load_model(name: str, content: _AgentsYaml, path: Path, model_map: Mapping[
     default_replacement = model_map.get(_ALL_MODELS, name)
     used_name = model_map.get(name, default_replacement)
     definition = content.models.get(used_name, used_name)  # an undefined name is the name or path of a judge config
-    if not isinstance(definition, str):
+    if isinstance(definition, dict):
+        _check_model_keys(used_name, definition, path)
         definition = {"name": used_name, **definition}
+    elif used_name in content.models or used_name == name:  # not from the command line
+        definition = str(resolve_paths("judge", definition, path.parent))
     try:
         config = load_judge_config(definition, file=path)
         if not config.makes_calls:
@@ -448,6 +463,17 @@ def _load_model(name: str, content: _AgentsYaml, path: Path, model_map: Mapping[
             slug="model-map",
         ) from error
     return config.with_changes({"decision": "text"})  # it writes a text instead of deciding
+
+
+def _check_model_keys(name: str, keys: Mapping[str, object], path: Path) -> None:
+    """Raise ConfigError [agents-file] if a model under `models:` sets a key that is not used to generate texts."""
+    unused_keys = [key for key in _UNUSED_MODEL_KEYS if keys.get(key) is not None]
+    if unused_keys:
+        raise _make_file_error(
+            path,
+            f"the model '{name}' sets {', '.join(unused_keys)}, which would have no effect. Remove these keys; temperature, "
+            "max_tokens and seed are keys of an agent.",
+        )
 
 
 def _make_file_error(path: Path, problem: str) -> ConfigError:

@@ -24,7 +24,7 @@ MIN_SEARCH_PILOT_BLOCKS = 24
 """Minimum number of blocks in the pilot of a search."""
 PILOT_BLOCKS_PER_REGRET = 0.04
 """A search with a maximum regret has a pilot of about this number / max_regret² blocks."""
-RoundStop = Literal["near enough", "narrow", "budget", "items", "judge"]
+RoundStop = Literal["near enough", "narrow", "budget", "items", "judge", "judges"]
 """Why a plan gets no more rounds, see `NextRound`."""
 
 
