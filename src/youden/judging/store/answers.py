@@ -383,22 +383,25 @@ class Store:
         return self.backend.paid(account)
 
     def flush(self) -> None:
-        """Write all pending outcomes and costs in one transaction, and release the leases on these requests."""
+        """Write all pending outcomes and costs, and release the leases on these requests.
+
+        They are written in one transaction. If it fails, the next flush first repeats this transaction unchanged, so that the
+        backend can recognize it: it may have been committed although its confirmation was lost.
+        """
         with self._flush_lock:
             self._last_flush = time.monotonic()
+            self._write_transaction()  # of a flush that failed
             with self._pending_lock:
-                if self._pending.is_empty:
-                    return
                 self._in_transaction, self._pending = self._pending, PendingWrites()
-            try:
-                self.backend.write(self._in_transaction)  # also releases the leases
-            except BaseException:
-                with self._pending_lock:  # the next flush writes them
-                    self._pending = self._in_transaction.merge(self._pending)
-                raise
-            finally:
-                with self._pending_lock:
-                    self._in_transaction = PendingWrites()
+            self._write_transaction()
+
+    def _write_transaction(self) -> None:
+        """Write the outcomes and costs of the current transaction, if it has any, which also releases the leases."""
+        if self._in_transaction.is_empty:
+            return
+        self.backend.write(self._in_transaction)
+        with self._pending_lock:
+            self._in_transaction = PendingWrites()
 
     def leases(self) -> Leases:
         """Return a new holder of leases on requests of this store."""
