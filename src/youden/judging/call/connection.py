@@ -170,7 +170,7 @@ def make_status_error(status: int, body: str | bytes, headers: Mapping[str, str]
     Returns
     -------
     CallError
-        Its reason is "HTTP STATUS: MESSAGE". Without a message, it contains the whole body. `make_http_error` determines its kind.
+        Its reason is "HTTP STATUS: MESSAGE"; without a message, the whole body is shown. `make_http_error` determines its kind.
         `retry_after` is the wait in seconds that the headers ask for; None if they ask for none.
     """
     text = body.decode(errors="replace") if isinstance(body, bytes) else body
