@@ -35,6 +35,7 @@ from youden.pipeline import offline
 from youden.pipeline.judged_run import get_run_name, plan_run
 from youden.pipeline.offline import run_worker
 from youden.types import Request
+from youden.types.pool import Json
 
 POOL = make_pool(4, 5)
 PLAN = dense_plan(POOL)
@@ -165,7 +166,7 @@ def test_workers_send_a_request_without_an_answer_once_per_command(
         return reply
 
     server.behave = behave
-    changes = {"judge": wire_judge(server.url, max_tries=1), "max_missing": 1.0}
+    changes: dict[str, Json] = {"judge": wire_judge(server.url, max_tries=1), "max_missing": 1.0}
     config = load_run_config(worker_folder / "r.yaml", changes)
     planned = plan_run(config)
     run_worker(config)
