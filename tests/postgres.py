@@ -137,7 +137,8 @@ class Cluster:
 class Hole:
     """Proxy of a database at `url` until `hole.shut` is set: then no data pass, and no connection breaks.
 
-    `hole.entered` is set once a client has connected.
+    `hole.entered` is set once a client has connected. If `hole.shuts_at_commit` is true, a COMMIT shuts the hole and still
+    passes, so that only its confirmation is lost.
     """
 
     def __init__(self, url: str) -> None:
@@ -145,6 +146,7 @@ class Hole:
         self._port = int(re.findall(r":(\d+)/", url)[0])
         self.shut = threading.Event()
         self.entered = threading.Event()
+        self.shuts_at_commit = False
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.url = url.replace(f":{self._port}/", f":{self._listening.getsockname()[1]}/")
 
@@ -183,6 +185,8 @@ class Hole:
             while output := one.recv(65536):
                 while self.shut.is_set():
                     time.sleep(0.05)
+                if self.shuts_at_commit and b"COMMIT" in output:
+                    self.shut.set()
                 other.sendall(output)
         with suppress(OSError):
             other.shutdown(socket.SHUT_WR)

@@ -98,3 +98,40 @@ def test_each_irregular_reply_is_a_failure_with_its_status() -> None:
     for body, after in product(ERROR_BODIES.values(), RETRY_AFTER):
         error = make_status_error(500, body, {"Retry-After": after, "Date": "Wed, 21 Oct 2026 07:28:00 GMT"})
         assert (error.kind, error.status) == ("transient", 500), (body, after)
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "reason"),
+    [
+        ({"success": False, "errors": [{"code": 5007, "message": "No such task."}]}, "rejected", "No such task."),
+        ({"errors": [{"message": "Your credit balance is too low"}]}, "fatal", "Your credit balance is too low"),
+        ({"title": "Bad Request", "fields": ["top_k"]}, "rejected", '{"title": "Bad Request", "fields": ["top_k"]}'),
+        ({"errors": ["top_k is unknown"]}, "rejected", "['top_k is unknown']"),
+    ],
+)
+def test_an_error_is_shown_by_its_message_or_its_whole_body(body: object, kind: str, reason: str) -> None:
+    error = make_status_error(400, json.dumps(body), {})
+    assert (error.kind, error.reason) == (kind, f"HTTP 400: {reason}")
+    assert make_status_error(400, b"", {}).reason == "HTTP 400: no message"
+
+
+@pytest.mark.parametrize(
+    ("event", "kind", "unbilled"),
+    [
+        ({"error": {"message": "Slow down.", "code": "rate_limit_exceeded"}}, "transient", True),
+        ({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}, "transient", True),
+        ({"error": {"message": "Top up.", "code": "insufficient_quota"}}, "fatal", True),
+        ({"choices": [{"delta": {"content": "YES"}}]}, "rejected", False),
+    ],
+)
+def test_an_error_in_the_first_event_of_a_stream_is_classified(event: object, kind: str, unbilled: bool) -> None:
+    stream = f": ping\n\nevent: error\ndata: {json.dumps(event)}\n\ndata: [DONE]\n\n".encode()
+    with pytest.raises(CallError) as caught:
+        parse_reply(stream)
+    assert (caught.value.kind, caught.value.unbilled) == (kind, unbilled)
+
+
+def test_a_failed_or_cancelled_model_call_may_be_sent_again() -> None:
+    errors = {status: make_status_error(status, b"", {}) for status in (408, 424, 425, 499, 529)}
+    assert {error.kind for error in errors.values()} == {"transient"}
+    assert [status for status, error in errors.items() if error.unbilled] == [424, 425, 529]

@@ -379,11 +379,23 @@ def test_a_server_that_answers_nothing_for_300_s_after_a_pause_blocks_the_judge(
     assert in_no_time(measure()) == [False, False, True, False]
 
 
+async def test_a_run_ends_if_the_server_asks_to_wait_for_hours_and_is_resumed(store: Store) -> None:
+    def behave(n: int, body: Any) -> Reply:
+        return Reply(status=429, headers={"Retry-After": "3600"}) if n >= 60 else well_behaved(n, body)
+
+    async with WireServer(behave) as server:
+        with pytest.raises(IncompleteRunError, match=r"asks to wait longer.*same command again.*\[rate-limit\]"):
+            await ask(PLAN, POOL, server.url, store)
+        assert server.n_requests < 80
+        server.behave = well_behaved
+        assert (await ask(PLAN, POOL, server.url, store)).answered.all()
+
+
 async def test_a_run_whose_requests_are_all_rejected_ends_and_is_resumed(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("youden.judging.call.learned_rate.MAX_BLOCKED_SECONDS", 0.0)
-    async with WireServer(lambda _n, _body: Reply(status=429, headers={"Retry-After": "0.01"})) as server:
+    async with WireServer(lambda _n, _body: Reply(status=429, headers={"Retry-After": "0"})) as server:
         with pytest.raises(
             IncompleteRunError, match=r"answered no request for 300 s.*same command again.*\[rate-limit\]"
         ):

@@ -141,6 +141,15 @@ def test_a_label_in_a_sentence_counts_only_if_the_reply_is_complete(finish: str,
     assert read_answer(completion_of("They seem alike at first, so YES", finish=finish), SAME).missing_reason == reason
 
 
+@pytest.mark.parametrize("end", ["<|im_end|>", "<|eot_id|>", "</s>", "<end_of_turn>", "\n<｜end▁of▁sentence｜>"])
+@pytest.mark.parametrize(("decision", "text"), [("text", "Yes"), ("json", '{"answer": "YES"}'), ("logprobs", "YES")])
+def test_text_after_the_end_of_a_turn_is_not_read(decision: Decision, text: str, end: str) -> None:
+    for rest, finish in (("", "stop"), ("\n<|im_start|>assistant\nNO", "stop"), ("user\nIs it NO", "length")):
+        completion = completion_of(text + end + rest, odds={"YES": 1.0}, finish=finish)
+        assert read_answer(completion, SAME, decision=decision).answer == 1
+    assert read_answer(completion_of(f"{end}NO"), SAME).answer == 0
+
+
 def test_a_complete_label_counts_although_the_reply_ended_by_length() -> None:
     assert read_answer(completion_of("YES", finish="length"), SAME).missing_reason == "answered"
 
@@ -446,7 +455,7 @@ async def test_each_decision_is_requested_and_read_back(tmp_path: Path, backend:
     yes = truth(PLAN)
     np.testing.assert_array_equal(result.hard_answer, yes)
     np.testing.assert_allclose(result.answer, np.where(yes == 1, 0.9, 0.1) if decision == "logprobs" else yes)
-    parser = {"text": "label/5", "json": "json/4", "logprobs": "logprobs/5"}[decision]
+    parser = {"text": "label/6", "json": "json/5", "logprobs": "logprobs/6"}[decision]
     assert (result.judge["decision"], result.judge["parser"]) == (decision, parser)
 
 

@@ -129,6 +129,14 @@ def test_log_probabilities_are_those_of_the_first_word_in_quotation_marks_or_bol
     assert parse_completion(reply(ODDS_OF, {"content": entries}), seconds=0.5).top_logprobs == WHOLE.top_logprobs
 
 
+def test_the_finish_reason_of_the_provider_counts_if_litellm_replaced_it_by_stop() -> None:
+    native = {"native_finish_reason": "model_length"}
+    for mapped, reason in (("stop", "model_length"), ("content_filter", "content_filter")):
+        output = reply((*CHOICE, "provider_specific_fields"), native)
+        output["choices"][0]["finish_reason"] = mapped
+        assert parse_completion(output, seconds=0.5).finish_reason == reason
+
+
 def test_additional_choices_are_ignored() -> None:
     output = reply()
     output["choices"].append({"message": {"content": "NO"}})

@@ -16,7 +16,9 @@ from postgres import Cluster, Hole, cluster
 from stops import AT_RISK, Bench, Size, bench
 from unruly_server import UnrulyServer
 from youden.errors import JudgeError
+from youden.judging.store import watchdog
 from youden.judging.store.answers import open_store
+from youden.judging.store.contract import Payment
 from youden.judging.store.postgres import PostgresBackend
 from youden.judging.store.watchdog import DEADLINE_SECONDS, MAX_OUTAGE_SECONDS, WARN_AFTER_SECONDS, shutdown_started
 from youden.types import Completion
@@ -184,3 +186,21 @@ def test_a_statement_ends_by_its_deadline_and_after_a_signal_nothing_waits_again
             assert isinstance(store.backend, PostgresBackend)
             store.backend._shutdown_error = None
             shutdown_started.clear()
+
+
+def test_a_payment_counts_once_if_its_confirmation_is_lost_in_a_long_outage(
+    postgres: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watchdog, "DEADLINE_SECONDS", 0.5)
+    monkeypatch.setattr(watchdog, "MAX_OUTAGE_SECONDS", 2.0)
+    with Hole(postgres.new()) as hole, open_store(hole.url) as store:
+        store.pay("p", "a", Payment(1.0))
+        store.add("a", Completion("YES", "stop", "m", 1, 1), may_flush=False)
+        hole.shuts_at_commit = True
+        with pytest.raises(JudgeError, match="cannot be reached"):
+            store.flush()
+        hole.shuts_at_commit = False
+        hole.shut.clear()
+        store.pay("p", "a", Payment(0.5))
+        store.pay("p", "b", Payment(0.25))
+        assert store.read_payments("p") == {"a": Payment(1.5), "b": Payment(0.25)}

@@ -6,6 +6,8 @@ import asyncio
 import sqlite3
 import subprocess
 import sys
+from collections import Counter
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
@@ -19,7 +21,7 @@ from commands import Youden, wire_judge, write_config, write_small_run
 from judged import NOWHERE, ask, dense_plan, judge_config
 from scripted import Clock, Scripted
 from small_pools import make_pool
-from wire_server import Reply, WireServer, same_item, well_behaved
+from wire_server import Reply, WireServer, draw, same_item, well_behaved
 from youden import judge_async
 from youden.data.folder.run_config import load_run_config
 from youden.data.pools.pool_reader import write_pool
@@ -33,6 +35,7 @@ from youden.pipeline import offline
 from youden.pipeline.judged_run import get_run_name, plan_run
 from youden.pipeline.offline import run_worker
 from youden.types import Request
+from youden.types.pool import Json
 
 POOL = make_pool(4, 5)
 PLAN = dense_plan(POOL)
@@ -146,6 +149,35 @@ def test_two_workers_share_a_plan_and_the_run_finds_every_answer(
     assert youden("judge", "r.yaml").code == 0
     assert server.n_requests == 110
     assert (config.folder / "verdicts.parquet").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("retry_failed", [True, False])
+def test_workers_send_a_request_without_an_answer_once_per_command(
+    worker_folder: Path, server: WireServer, retry_failed: bool
+) -> None:
+    faults = {0: Reply("Hm."), 1: Reply(status=422), 2: Reply(status=500)}
+    n_sent: Counter[int] = Counter()
+
+    def behave(n: int, body: Mapping[str, Any]) -> Reply:
+        reply = faults.get(draw(body, 11), well_behaved(n, body))
+        if reply in faults.values():
+            n_sent[draw(body, 2**32)] += 1
+        return reply
+
+    server.behave = behave
+    changes: dict[str, Json] = {"judge": wire_judge(server.url, max_tries=1), "max_missing": 1.0}
+    config = load_run_config(worker_folder / "r.yaml", changes)
+    planned = plan_run(config)
+    run_worker(config)
+    n_unanswered = len(n_sent)
+    for _ in range(2):
+        n_sent.clear()
+        with coordinate_run(config.store_location, run=get_run_name(planned.folder, planned.plan)):
+            for _ in range(3):
+                run_worker(config, JudgingOptions(retry_failed=retry_failed))
+        assert set(n_sent.values()) == {1}
+        assert (len(n_sent) == n_unanswered) == retry_failed
 
 
 def test_two_runs_of_equal_name_share_one_store_simultaneously(

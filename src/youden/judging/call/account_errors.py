@@ -150,7 +150,8 @@ def parse_error_parts(body: object) -> ErrorParts:
     Parameters
     ----------
     body : object
-        Body of the reply, parsed from JSON. The error may be the body itself, its field `error`, or the first element of a list.
+        Body of the reply, parsed from JSON. The error may be the body itself, its field `error` or `errors`, or the first
+        element of a list.
 
     Returns
     -------
@@ -168,7 +169,7 @@ def parse_error_parts(body: object) -> ErrorParts:
     if body_object is None:  # the body is the message itself
         return ErrorParts((), body)
 
-    error = body_object.get("error") or body_object
+    error = body_object.get("error") or body_object.get("errors") or body_object
     error_object = _get_first_object(error)
     if error_object is None:  # the field "error" is the message itself, so the body has the codes
         codes = tuple(_iter_codes([body_object, *_get_details(body_object)]))

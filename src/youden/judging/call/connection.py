@@ -7,7 +7,9 @@ first needed, and wrapped in the active cassette (a file of recorded answers), i
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -16,6 +18,7 @@ from urllib.parse import unquote, urlsplit
 from youden.judging.call.account_errors import ErrorParts, parse_error_parts
 from youden.judging.call.failures import CallError, Failure, make_http_error, to_text
 from youden.judging.call.proxies import find_proxy
+from youden.judging.call.reply_errors import find_reply_error
 from youden.judging.call.secrets import register_secrets
 from youden.text.json_text import parse_json
 from youden.types import Completion, Finding, Judge, Request
@@ -126,18 +129,29 @@ def parse_reply(body: bytes) -> object:
     Raises
     ------
     CallError
-        Of kind `transient`, if the body is not valid JSON; `rejected`, if the server streams its reply.
+        Of kind `transient`, if the body is not valid JSON; `rejected`, if the server streams its reply. If the first event of the
+        stream is an error, of the kind that the error's code means.
     """
     try:
         return parse_json(body, unique_keys=False).value
     except ValueError as error:
         # a stream of events begins with a field or, after a colon, with a comment
         if body.lstrip().startswith((b"data:", b"event:", b": ")):
+            _raise_streamed_error(body)
             reason = (
                 "The reply is a stream of events, which was not requested. Turn off streaming at the server or gateway."
             )
             raise CallError(reason, kind="rejected", status=400, unbilled=False) from None
         raise CallError(f"The reply is not valid JSON ({error}).", kind="transient") from None
+
+
+def _raise_streamed_error(body: bytes) -> None:
+    """Raise CallError if the first event in the body of a stream is an error."""
+    event = re.search(rb"^data:(.*)", body, re.MULTILINE)
+    with suppress(ValueError):
+        error = find_reply_error(parse_json(event[1], unique_keys=False).value) if event else None
+        if error is not None:
+            raise error
 
 
 def make_status_error(status: int, body: str | bytes, headers: Mapping[str, str]) -> CallError:
@@ -156,16 +170,16 @@ def make_status_error(status: int, body: str | bytes, headers: Mapping[str, str]
     Returns
     -------
     CallError
-        Its reason is "HTTP STATUS: MESSAGE". `make_http_error` determines its kind. `retry_after` is the wait in seconds
-        that the headers ask for; None if they ask for none.
+        Its reason is "HTTP STATUS: MESSAGE"; without a message, the whole body is shown. `make_http_error` determines its kind.
+        `retry_after` is the wait in seconds that the headers ask for; None if they ask for none.
     """
+    text = body.decode(errors="replace") if isinstance(body, bytes) else body
     try:
         parts = parse_error_parts(parse_json(body, unique_keys=False).value)
     except ValueError:
-        text = body.decode(errors="replace") if isinstance(body, bytes) else body
         parts = ErrorParts(codes=(), message=text)
 
-    message = parts.message
+    message = parts.message or text or "no message"
     is_redirect = 300 <= status < 400
     if is_redirect:
         message = f"moved to {_describe_redirect_target(headers)}."

@@ -17,13 +17,14 @@ from youden.types import Completion, Request
 FailureKind = Literal["transient", "rejected", "fatal"]
 
 _MAX_REASON_CHARACTERS = 300
-_MAYBE_BILLED = {408, 504, 524}
-"""Statuses of a gateway that got no reply in time: the server behind it may still process the call and bill it."""
+_MAYBE_BILLED = {408, 499, 504, 524}
+"""Statuses of a gateway that got no reply in time, or gave up: the server behind it may still process the call and bill it."""
 _CODES_IN_TEXT = (
     *("billing_hard_limit_reached", "billing_not_active", "insufficient_quota"),
     *("invalid_model", "model_not_found"),
 )
-_TRANSIENT = {408, 409, 429}
+_TRANSIENT = {408, 409, 424, 425, 429, 499}
+"""Statuses below 500 after which a retry may help. 424 also means that the model failed, 499 that the call was cancelled."""
 _REJECTED = 400
 TOO_MANY_REQUESTS = 429
 _CLASSIFIED_BY_MESSAGE = {_REJECTED, 412, 422, TOO_MANY_REQUESTS}

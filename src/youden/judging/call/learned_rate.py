@@ -53,6 +53,8 @@ ROUNDING_SECONDS = 0.5
 
 MAX_BLOCKED_SECONDS = 300.0
 """The run ends if the server answers no request for this time after the first pause began."""
+MAX_LONG_WAITS = 3
+"""The run also ends if this many replies with HTTP 429 in a row ask to wait longer than that."""
 
 BURST_SECONDS = 0.1
 """The requests of this time may be sent at once."""
@@ -90,6 +92,7 @@ class LearnedRateLimiter:
         self._answers_of_others: deque[tuple[float, int]] = deque(maxlen=6)  # time, and number of answers until then
         self._n_sent = 0
         self._n_rejected_in_a_row = 0
+        self._n_long_waits_in_a_row = 0
         self._first_pause = inf  # start of the first pause since the last answer
         self._last_rejections: deque[int] = deque(maxlen=MAX_REJECTIONS_IN_A_ROW)  # numbers of the rejected requests
         self._window_start = self._last_reply = inf  # the first window begins after the first answer
@@ -127,8 +130,9 @@ class LearnedRateLimiter:
 
     @property
     def is_blocked(self) -> bool:
-        """Whether the server has answered no request for `MAX_BLOCKED_SECONDS` after it began to reject all requests."""
-        return asyncio.get_running_loop().time() - self._first_pause >= MAX_BLOCKED_SECONDS
+        """Whether the server rejects all requests, and has done so for `MAX_BLOCKED_SECONDS` or asks to wait longer than that."""
+        seconds = asyncio.get_running_loop().time() - self._first_pause
+        return seconds >= MAX_BLOCKED_SECONDS or self._n_long_waits_in_a_row >= MAX_LONG_WAITS
 
     async def acquire(self) -> None:
         """Wait until a request may be sent; requests wait in the order of their arrival."""
@@ -155,7 +159,7 @@ class LearnedRateLimiter:
         if self._window_start == inf:
             self._begin_window(delay=seconds)
         self._longest_answer = max(self._longest_answer, seconds)
-        self._n_rejected_in_a_row = 0
+        self._n_rejected_in_a_row = self._n_long_waits_in_a_row = 0
         self._first_pause = inf
         self._backoff = MIN_PAUSE_SECONDS
         self._count_reply(seconds)
@@ -176,6 +180,8 @@ class LearnedRateLimiter:
         """
         now = asyncio.get_running_loop().time()
         self._last_rejections.append(number)
+        if retry_after is not None and retry_after > MAX_BLOCKED_SECONDS:
+            self._n_long_waits_in_a_row += 1
         if now < self._paused_until:
             return  # the request was sent before the pause
         self._n_rejected_in_a_row += 1

@@ -132,7 +132,7 @@ def parse_completion(reply: object, *, seconds: float) -> Completion:
 
     completion = Completion(
         text=text,
-        finish_reason=choice.get("finish_reason") or "unknown",
+        finish_reason=_get_finish_reason(choice),
         model=body.get("model") or "",
         tokens_in=tokens_in,
         tokens_out=tokens_out,
@@ -152,6 +152,14 @@ def parse_completion(reply: object, *, seconds: float) -> Completion:
             unbilled=False,
         )
     return completion
+
+
+def _get_finish_reason(choice: Mapping[str, Any]) -> Any:
+    """Return the finish reason of a choice, of any type: that of the provider if litellm has replaced it by "stop"."""
+    finish_reason = choice.get("finish_reason") or "unknown"
+    if finish_reason == "stop":
+        return object_or_empty(choice.get("provider_specific_fields")).get("native_finish_reason") or finish_reason
+    return finish_reason
 
 
 _COMPLETED = ("stop", "end_turn", "eos", "eos_token", "abort", "unknown")

@@ -90,7 +90,7 @@ def _find_error_field(reply: dict[str, Any]) -> object | None:
 
     1. The field `error` of the first choice, of its message, and of the reply.
     2. The finish reason of the first choice, if it is one of `_FAILED`.
-    3. If the reply has no choices: its field `errors` or `base_resp`, or else the reply itself, if it contains an error message.
+    3. If the reply has no choices: its field `base_resp`, or else the reply itself, if it contains an error message.
 
     If the answer is complete, only the field `error` of its choice counts.
 
@@ -113,7 +113,7 @@ def _find_error_field(reply: dict[str, Any]) -> object | None:
     if choices:
         return None
 
-    error_without_choices = reply.get("errors") or reply.get("base_resp") or reply
+    error_without_choices = reply.get("base_resp") or reply
     reason = parse_error_parts(error_without_choices).message
     has_reason = isinstance(reason, str) and bool(reason)
     return error_without_choices if has_reason else None

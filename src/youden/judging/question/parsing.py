@@ -26,9 +26,14 @@ from youden.types.pool import Json
 
 Decision = Literal["text", "json", "logprobs"]
 
-PARSERS: Mapping[Decision, str] = {"text": "label/5", "json": "json/4", "logprobs": "logprobs/5"}
+PARSERS: Mapping[Decision, str] = {"text": "label/6", "json": "json/5", "logprobs": "logprobs/6"}
 MAX_TOKENS: Mapping[Decision, int] = {"text": 8, "json": 32, "logprobs": 1}
 TOP_LOGPROBS = 5
+
+_END_OF_TURN = re.compile(
+    r"<\|(?:im_end|eot_id|eom_id|end|endoftext|end_of_text)\|>|</s>|<end_of_turn>|<\uff5cend\u2581of\u2581sentence\uff5c>"
+)
+"""A token with which a model ends its reply. Some servers leave it in the text, and let the model write on."""
 
 _SURROUNDING_CHARACTERS = " \t\r\n.,:;!*_`\"'"
 
@@ -275,7 +280,8 @@ def read_answer(
     Parameters
     ----------
     completion : Completion
-        The judge's reply. Reasoning that its server left in the text is not part of the answer.
+        The judge's reply. Reasoning that its server left in the text is not part of the answer, nor is anything after a token
+        that ends the reply, such as <|im_end|>.
     prompt : Prompt
         The labels that may be answered, and their grades.
     decision : {"text", "json", "logprobs"}, default "text"
@@ -302,6 +308,9 @@ def read_answer(
             return _make_reading(label, prompt)
 
     answer, has_reasoning = split_reasoning(completion.text)
+    if answer is not None:
+        text_before_end = _END_OF_TURN.split(answer, maxsplit=1)[0]
+        answer = text_before_end if text_before_end.strip() else answer
     label, missing_reason = _find_answer_label(completion, answer, labels, decision)
     if answer is None or label is None:
         return make_missing_reading(missing_reason)

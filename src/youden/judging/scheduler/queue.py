@@ -147,6 +147,8 @@ class _RequestStates(NamedTuple):
     """Keys of all requests in batches in progress."""
     outcomes: dict[str, Completion | Failure]
     """Stored outcomes by key."""
+    new_keys: set[str]
+    """Keys whose outcome was stored since the group of workers began."""
 
 
 class Dispatcher:
@@ -300,7 +302,9 @@ class Dispatcher:
             key = call.key
             self.calls_of_other_processes.pop(key, None)
             is_batched = key in states.batched_keys
-            needs_no_request = self._end_if_request_not_needed(call, states.outcomes.get(key), is_batched=is_batched)
+            needs_no_request = self._end_if_request_not_needed(
+                call, states.outcomes.get(key), is_new=key in states.new_keys, is_batched=is_batched
+            )
             if needs_no_request:
                 ended_keys.append(key)
             elif key in states.leased_keys:
@@ -311,19 +315,22 @@ class Dispatcher:
         if ended_keys:
             await asyncio.to_thread(self.leases.release, ended_keys)
 
-    def _end_if_request_not_needed(self, call: Call, outcome: Completion | Failure | None, *, is_batched: bool) -> bool:
+    def _end_if_request_not_needed(
+        self, call: Call, outcome: Completion | Failure | None, *, is_new: bool, is_batched: bool
+    ) -> bool:
         """End a call if another process has stored its outcome or sent its request in a batch in the meantime.
 
         A batch is a file of requests that a provider answers later. A call whose request is in a batch ends without an outcome,
         and its trials are counted in `n_batched_rows`.
 
         outcome : outcome of the request that the store contains now; None if there is none
+        is_new : whether it was stored since the group of workers began, so that no worker sends the request again
         is_batched : whether a batch in progress contains the request
 
         Returns whether the call ended, so that its request must not be sent.
         """
-        is_new_outcome = outcome != call.cached  # stored by another process since the call was looked up
-        if outcome is not None and is_new_outcome and is_final(outcome):
+        was_stored_since_lookup = outcome != call.cached  # by another process
+        if outcome is not None and (is_new or (was_stored_since_lookup and is_final(outcome))):
             self._end_with_stored_outcome(call, outcome)
             return True
         if is_batched:
@@ -340,4 +347,7 @@ class Dispatcher:
         """
         leased_keys = self.leases.acquire(keys)
         batched_keys = self._batched_keys.read_request_hashes()
-        return _RequestStates(leased_keys, batched_keys, self._store.get_outcomes(keys))
+        outcomes = self._store.get_outcomes(keys)
+        workers = self._outcomes.options.team
+        new_keys = set() if workers is None else self._store.find_stored_since(workers.start_time, outcomes)
+        return _RequestStates(leased_keys, batched_keys, outcomes, new_keys)

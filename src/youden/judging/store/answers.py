@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from threading import RLock
@@ -28,7 +28,15 @@ from youden.errors import ConfigError
 from youden.extras import format_install
 from youden.judging.call.failures import CallError, Failure, FailureKind
 from youden.judging.call.reply import validate_completion
-from youden.judging.store.contract import FailureRow, Payment, PendingWrites, Row, StorageBackend, read_all_rows
+from youden.judging.store.contract import (
+    CopiedTable,
+    FailureRow,
+    Payment,
+    PendingWrites,
+    Row,
+    StorageBackend,
+    read_all_rows,
+)
 from youden.judging.store.leases import Leases
 from youden.judging.store.permission import VARIABLE, check_password, check_store_allowed
 from youden.judging.store.sqlite import make_store_error
@@ -256,6 +264,37 @@ class Store:
         outcomes.update(self._parse_answers(answer_texts))  # an answer replaces a failure
         return outcomes
 
+    def find_stored_since(self, start_time: float, keys: Iterable[str]) -> set[str]:
+        """Return those of some requests whose outcome was stored at `start_time` or later, or is still in memory.
+
+        Parameters
+        ----------
+        start_time : float
+            Time by the clock of the store, in seconds.
+        keys : iterable of str
+            Request hashes, which are looked up one at a time.
+
+        Returns
+        -------
+        set of str
+            Request hashes.
+        """
+        with self._pending_lock:
+            writes = (self._in_transaction, self._pending)
+            keys_in_memory = {key for pending in writes for key in (*pending.answers, *pending.failures)}
+        return {key for key in keys if key in keys_in_memory or self._find_storage_time(key) >= start_time}
+
+    def _find_storage_time(self, key: str) -> float:
+        """Return the time at which the outcome of a request was stored, by the clock of the store; −∞ if there is none."""
+        time_stored = -math.inf
+        tables: tuple[CopiedTable, ...] = ("answers", "failures")
+        for table in tables:
+            # hashes have equal lengths, so the first row after all but the last digit is that of the request, if it has one
+            for stored_key, *_, created in self.backend.rows(table, (key[:-1],), n=1):
+                if stored_key == key:
+                    time_stored = max(time_stored, cast(float, created))
+        return time_stored
+
     def _parse_answers(self, texts: Mapping[str, str]) -> dict[str, Completion | Failure]:
         """Parse stored answers by request hash; equal answers, which are frequent, are parsed once."""
         outcome_by_text = {text: self._parse_answer(text) for text in dict.fromkeys(texts.values())}
@@ -383,22 +422,25 @@ class Store:
         return self.backend.paid(account)
 
     def flush(self) -> None:
-        """Write all pending outcomes and costs in one transaction, and release the leases on these requests."""
+        """Write all pending outcomes and costs, and release the leases on these requests.
+
+        They are written in one transaction. If it fails, the next flush first repeats this transaction unchanged, so that the
+        backend can recognize it: it may have been committed although its confirmation was lost.
+        """
         with self._flush_lock:
             self._last_flush = time.monotonic()
+            self._write_transaction()  # of a flush that failed
             with self._pending_lock:
-                if self._pending.is_empty:
-                    return
                 self._in_transaction, self._pending = self._pending, PendingWrites()
-            try:
-                self.backend.write(self._in_transaction)  # also releases the leases
-            except BaseException:
-                with self._pending_lock:  # the next flush writes them
-                    self._pending = self._in_transaction.merge(self._pending)
-                raise
-            finally:
-                with self._pending_lock:
-                    self._in_transaction = PendingWrites()
+            self._write_transaction()
+
+    def _write_transaction(self) -> None:
+        """Write the outcomes and costs of the current transaction, if it has any, which also releases the leases."""
+        if self._in_transaction.is_empty:
+            return
+        self.backend.write(self._in_transaction)
+        with self._pending_lock:
+            self._in_transaction = PendingWrites()
 
     def leases(self) -> Leases:
         """Return a new holder of leases on requests of this store."""

@@ -1,8 +1,8 @@
 """Store answers in a PostgreSQL database, for processes on several machines.
 
 The tables are in a separate schema, `youden`, which can belong to a role without special rights. Pending writes
-are one transaction. If its result is lost with the connection, it is repeated, and a counter per writer ensures
-that it counts once.
+are one transaction. If its result is lost with the connection, it is repeated, also by a later write after a long outage, and a
+counter per writer ensures that it counts once.
 """
 
 from __future__ import annotations
@@ -110,6 +110,7 @@ class PostgresBackend(SqlBackend):
         self.name = redact_location(address)
         self._address = address
         self._writer, self._n_writes = uuid.uuid4().hex, 0
+        self._unconfirmed_writes: PendingWrites | None = None  # their transaction failed, but may have been committed
         self._lock = RLock()
         self._watchdog = Watchdog(self.name)
         # error of all later calls, once the server is unreachable at a shutdown
@@ -131,10 +132,16 @@ class PostgresBackend(SqlBackend):
             raise
 
     def write(self, writes: PendingWrites) -> None:
-        """Write answers, failures and payments in one transaction, which is numbered to be written only once."""
+        """Write answers, failures and payments in one transaction, which is numbered to be written only once.
+
+        If the write fails, and this method is called again with the same object, the transaction keeps its number.
+        """
         with self._lock:
-            self._n_writes += 1
+            if writes is not self._unconfirmed_writes:
+                self._n_writes += 1
+                self._unconfirmed_writes = writes
             super().write(writes)
+            self._unconfirmed_writes = None
 
     def _is_uncommitted(self, session: Session) -> bool:
         """Return whether this write has not been stored yet; a lost connection can hide that it was."""

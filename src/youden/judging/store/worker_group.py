@@ -38,7 +38,8 @@ HEARTBEAT_SECONDS = 1.0
 GROUP_ROW_PREFIX = "group of "
 """Beginning of the name of the row of the group. The rest of the name is the cost account of the run. The column `granted` is
 the amount that the run has paid without the living members, `spent` is the cap of the coordinator (`NO_CAP` if there is none),
-and `answered` is the number of answers that members received before they ended."""
+`answered` is the number of answers that members received before they ended, and `expires` is −1 times `start_time`, so that the
+row never counts as a living member."""
 
 NO_CAP = 2**63 - 1
 """Cap of a group without a cap: the largest integer that a store accepts."""
@@ -136,6 +137,9 @@ class WorkerGroup:
         Totals over the other members, as of the last report.
     report_error : YoudenError or None
         Error for which this member has to stop; None if there is none.
+    start_time : float
+        Time, by the clock of the store in seconds, at which the group began, or at which its last coordinator joined if that is
+        later. A request that has got no answer since then is not sent again.
     start_fraction : float
         Where in the plan this member starts, as a fraction in [0, 1), so that members start at different trials.
     is_limited : bool
@@ -163,6 +167,7 @@ class WorkerGroup:
         self.answered = 0
         self.others = OtherMembers()
         self.report_error: YoudenError | None = None
+        self.start_time = 0.0
         self.start_fraction = 0.0
         self.is_limited = False
         self.account = account or run
@@ -310,6 +315,7 @@ class WorkerGroup:
         report : amounts of this member, as its row contains them
         """
         group_row, *living_rows, own_row = rows
+        self.start_time = -group_row.expires
         self.others = OtherMembers(
             n=len(living_rows),
             n_sending=sum(row.asks for row in living_rows),
@@ -350,6 +356,8 @@ class WorkerGroup:
         if not self._has_joined:
             self._ended_rows = ended_rows if is_new else ()
         group_row = self._make_group_row(ended_rows, is_new=is_new)
+        if is_new or (self._is_coordinator and not self._has_joined):
+            group_row = replace(group_row, expires=-now)
         if self._budget is not None:
             self._budget.set_group_cap(group_row.spent)
         granted_to_others = group_row.granted + sum(row.granted for row in living_rows)
