@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, Self, get_args
+from typing import Literal, Protocol, get_args
 
 from youden.errors import ConfigError
 
@@ -147,33 +147,6 @@ class PendingWrites:
         """
         previous = self.payments.get((account, key))
         self.payments[account, key] = payment if previous is None else previous + payment
-
-    def merge(self, later: PendingWrites) -> Self:
-        """Add later writes to these, in place.
-
-        - Two answers to one request: the later one is kept. The same holds for two failures, and for two records of one batch
-          (`settled`).
-        - An answer and a failure of one request: both are kept.
-        - Two payments of one account for one request: they are added.
-
-        Parameters
-        ----------
-        later : PendingWrites
-            Writes that were made after these.
-
-        Returns
-        -------
-        PendingWrites
-            This object.
-        """
-        self.answers |= later.answers
-        self.failures |= later.failures
-        self.again |= later.again
-        self.settled |= later.settled
-
-        for (account, key), payment in later.payments.items():
-            self.pay(account, key, payment)
-        return self
 
 
 @dataclass(frozen=True)
