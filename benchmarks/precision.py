@@ -32,6 +32,7 @@ from pathlib import Path
 import numpy as np
 
 from labels import read_alpaca_eval_pool
+from precision_forecasts import measure_forecasts
 from precision_runs import (
     SD,
     SMOKE_RUNS,
@@ -42,7 +43,6 @@ from precision_runs import (
     print_row,
     std_error,
 )
-from precision_told import measure_forecasts
 from precision_widths import measure_half_widths, measure_top
 from recorded import SHARED, compute_dense_abilities, load_recorded_answers
 from youden import make_plan

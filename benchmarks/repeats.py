@@ -1,15 +1,15 @@
 """Measure coverage with repeated responses, estimates of variance components, A/A tests, and predictions of another judge.
 
 `coverage`: coverage of abilities whose variance includes the response sampling variance. `parts`: bias of variance components
-and coverage of their intervals. `halves`: rate of significant differences between halves of the responses of one agent.
-`judges`: coverage if several judges are combined. `again`: coverage of the mean answer of a nondeterministic judge on these
-items. The judge answers yes with probability .1 + .8D, where D are the paper's recorded answers. It is queried once, or two or
-three times as a jury that averages the answers; or its answers are these probabilities.
+and coverage of their intervals. `aa-tests`: rate of significant differences between halves of the responses of one agent.
+`judges`: coverage if several judges are combined. `repeated-judging`: coverage of the mean answer of a nondeterministic judge on
+these items. The judge answers yes with probability .1 + .8D, where D are the paper's recorded answers. It is queried once, or two
+or three times as a jury that averages the answers; or its answers are these probabilities.
 
 Other answers are simulated on real plans: m + a_i + a_k + b_j + c_ij + c_kj + l_ijr + l_kjr' + g_ik + e, all normal. No constant
 was chosen by these results; the method of the components' intervals was chosen on other seeds.
 
-    python benchmarks/repeats.py [--smoke] [--only coverage,parts,halves,judges,again]
+    python benchmarks/repeats.py [--smoke] [--only coverage,parts,aa-tests,judges,repeated-judging]
 
 exits with 1 if a bar is missed.
 """
@@ -294,9 +294,9 @@ def answer_nondeterministically(plan: Plan, p_yes: Floats, n_votes: int, rng: np
 SECTIONS: dict[str, tuple[Callable[[int], Iterator[tuple[str, float, bool]]], int, int]] = {
     "coverage": (measure_coverage, 300, 20),
     "parts": (measure_components, 200, 10),
-    "halves": (measure_aa_tests, 500, 10),
+    "aa-tests": (measure_aa_tests, 500, 10),
     "judges": (measure_combined_judges, 200, 10),
-    "again": (measure_repeated_judging, 40, 1),
+    "repeated-judging": (measure_repeated_judging, 40, 1),
 }
 """Function, number of draws, and number of draws with `--smoke`, whose bars are not checked."""
 

@@ -101,6 +101,21 @@ def made_page(name: str, folder: str = "reference") -> str:
     return text
 
 
+def test_documents_and_docstrings_name_existing_parts_of_benchmarks() -> None:
+    files = [*book.pages(), ROOT / "CHANGELOG.md", *(ROOT / "src").rglob("*.py")]
+    commands = re.findall(
+        r"benchmarks/(\w+\.py) --only '?([\w,-]+)", " ".join(path.read_text(encoding="utf-8") for path in files)
+    )
+    unknown = [
+        (benchmark, part)
+        for benchmark, parts in commands
+        for part in parts.split(",")
+        if f'"{part}"' not in (ROOT / "benchmarks" / benchmark).read_text(encoding="utf-8")
+    ]
+    assert len(commands) >= 15
+    assert unknown == []
+
+
 def test_each_page_with_generated_tables_notes_in_the_repository_that_it_lacks_them() -> None:
     for page in book.pages():
         source = page.read_text(encoding="utf-8")

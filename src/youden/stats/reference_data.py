@@ -109,7 +109,7 @@ judge `lexical`. The 20 models of AlpacaEval have responses of medium length and
 WIDTH_FACTOR = 1.35
 """Factor by which a half-width may lie outside the range of the reference data sets. This number and the next two were
 chosen such that the range of the others contains each data set (ρ to within .001), and the half-widths of MT-Bench's
-five models; `python benchmarks/precision.py --only told` compares forecasts with runs."""
+five models; `python benchmarks/precision.py --only forecasts` compares forecasts with runs."""
 RHO_FACTOR = 4.0
 """Factor by which 1 − ρ may lie outside the range."""
 RECALL_MARGIN = 0.25
