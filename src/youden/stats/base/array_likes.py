@@ -133,7 +133,7 @@ def _to_array(value: Any) -> Any:
     do not overflow.
 
     Raises StatisticsError [array-numbers] if the values are not real numbers, or if another value is passed, such as None, a
-    single number, a text or a dictionary.
+    single number, a string or a dictionary.
     """
     array = _to_numpy(value)
     if not isinstance(array, np.ndarray):
