@@ -154,7 +154,7 @@ class BatchLeases:
     def resume(self, needed_keys: Collection[str]) -> list[Job]:
         """Take over the batches that an earlier process left in progress, and return their records.
 
-        A batch is taken over if no other process has the lease on it, and if this run has sent it or needs one of its answers. If
+        A batch is taken over if this run has sent it or needs one of its answers, and no other process has the lease on it. If
         the file of its requests was not uploaded, the batch was not sent. Its record is then deleted, so that its requests are
         sent in another batch.
 

@@ -542,8 +542,8 @@ def add_unconfirmed_amount(store: Store, run: str, account: str, paid: RunPaymen
     Returns
     -------
     RunPayments
-        `paid` with this amount added to `usd_unconfirmed`. The amount is the part of the cap that the killed processes were
-        granted, minus `paid` and the largest possible cost of the run's batches in progress. `paid` itself if there is no such
+        `paid` with this amount added to `usd_unconfirmed`. The amount is what the killed processes were granted of the cap,
+        minus `paid` and the largest possible cost of the run's batches in progress. `paid` itself if there is no such
         amount, or if `account` is not the account of these processes. Also `paid` itself if a process of the run is alive,
         because its calls may still be answered.
     """
