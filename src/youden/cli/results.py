@@ -121,8 +121,8 @@ def compare_command(
     The result also lists the pairs of agents that differ significantly in each run, and states whether the runs agree on their
     order. --target sets the population for which the intervals of these differences hold, such as more items of the same kind. If
     two runs contain answers to the same trials, the result also lists the agents whose abilities differ significantly between the
-    judges, and states whether a judge favors agents of its own family. The family of a judge is `family:` in its config, or
-    --family JUDGE=NAME. The family of an agent is `meta.family` in the pool.
+    judges. It then also states whether a judge favors agents of its own family. The family of a judge is `family:` in its config,
+    or --family JUDGE=NAME. The family of an agent is `meta.family` in the pool.
 
     With --target items-and-judges, the result is instead one ranking by the mean ability over the judges.
 

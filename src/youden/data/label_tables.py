@@ -100,9 +100,9 @@ def read_labels(path: Path, *, repeated: bool = False) -> LabelTable:
         [labels-columns]: if there is no column `agent` or no column of labels; [labels-value]: if a label is a text among
         numbers, is infinite, or has an ambiguous comma, as in 1,000, or if a column has labels such as 80% or yes and numbers
         above 1; [labels-id]: if an agent or item is not an id; [labels-duplicate]: if a row repeats another; [labels-empty]: if
-        there are no rows; [labels-key]: if a table has the columns id and label instead of agents, and the .json with its ids is
-        missing or ambiguous; others, such as [import-not-found], if the file cannot be read. The message names the file and the
-        line (Parquet: the row).
+        there are no rows; [labels-key]: if a table has the columns id and label but no agents, and the .json file with the agents
+        of its ids is missing or ambiguous; others, such as [import-not-found], if the file cannot be read. The message names the
+        file and the line (Parquet: the row).
     """
     located_rows = []
     for location, row in _read_label_rows(path):

@@ -421,9 +421,9 @@ def get_cost_account(config: RunConfig, plan: Plan, *, calibrating: bool = False
 def read_payments_of_run(config: RunConfig, judge: JudgeConfig, plan: Plan) -> RunPayments:
     """Return what a run has paid over all commands, including what killed processes may have paid.
 
-    The amounts are read from the cost account of the run in its store. An account belongs to the path of a folder, so it may lack
-    payments if the folder was renamed or copied. If the folder records larger amounts (`_read_saved_payments`), these are
-    returned instead. A store that cannot be read is ignored, and nothing is written.
+    The amounts are read from the cost account of the run in its store. An account belongs to the path or name of a folder, so it
+    may lack payments if the folder was renamed or copied. If the folder records larger amounts (`_read_saved_payments`), these
+    are returned instead. A store that cannot be read is ignored, and nothing is written.
 
     config : config of the run, with its folder and store
     judge : judge of the run; all amounts are 0 if it stores no answers

@@ -436,8 +436,8 @@ def fit_scale(trials: TrialsByItem, anchors: Abilities, *, select: ChunkFilter |
     select : function that takes a chunk of trials and returns which of them may be used, bool array (n_trials,); all by
         default
 
-    Returns the mean ability of the anchors (`center`), the effects of the anchors (`effect`), float array (n_anchors,), and of
-    the items (`item_effect`), float array (n_items,), with their variances.
+    Returns the mean ability of the anchors (`center`), the effects of the anchors (`effect`, float array (n_anchors,)) and those
+    of the items (`item_effect`, float array (n_items,)). It also has their variances.
     """
     return AnchorScale(
         make_anchor_answer_source(trials, select=select),

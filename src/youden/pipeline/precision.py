@@ -365,7 +365,7 @@ class PrecisionForecast:
     def count_calls(self, trials_per_agent: float) -> float:
         """Count the paired and independent calls if the plan is extended to `trials_per_agent` paired trials of each agent.
 
-        A paired call is a trial of two agents. Rounds also add independent calls, unless calls cost nothing.
+        The count includes the independent calls that such rounds add, unless they use no budget because calls are free.
         """
         n_paired = self.n_agents * trials_per_agent / 2
         n_added = max(0, ceil(n_paired - self.n_agents * self.trials / 2))
@@ -521,7 +521,7 @@ def _forecast_rate_variance(plan: Plan, *, call_multiple: float) -> float:
     Returns 0 for fewer than 3 agents, and for a plan without independent trials of this role.
     """
     n_pooled = float((plan.role == POOLED).sum())
-    if has_default_independent_count(plan):  # a number that the user set does not depend on the calls
+    if has_default_independent_count(plan):  # otherwise, the user set the number, which more calls do not change
         n_pooled *= call_multiple
     if plan.independent == "matched" or not n_pooled or plan.n_agents < 3:
         return 0.0

@@ -73,7 +73,7 @@ def plan_round_for_half_width(
 
     - "narrow" if the half-width is reached;
     - "items" if no number of calls on these items reaches it;
-    - "judges" if the variance between the judges alone keeps the intervals wider;
+    - "judges" if the constant variance component, such as the variance between judges, keeps the intervals wider on its own;
     - "budget" if no calls are left.
     """
     plan = verdicts.plan
@@ -101,9 +101,9 @@ def plan_round_for_half_width(
 def _estimate_components(verdicts: Verdicts, abilities: Abilities) -> AgentVariances:
     """Estimate the variance components that give the intervals of `abilities`, which were estimated from `verdicts`.
 
-    - Target "these-items": there is only the residual component, because all comparisons on these items leave no variance.
-    - Target "items-and-judges": the variance between judges is part of the constant component. If the plan has few blocks, its
-      lower confidence bound is used. All components are multiplied by a factor, so that they give the present half-widths.
+    - Target "these-items": only the residual component is above 0, because the variance between items is no error here.
+    - Target "items-and-judges": the constant component includes the variance between judges, or the lower confidence bound of
+      this variance if the plan has fewer blocks than items. All components are scaled to give the present half-widths.
     """
     n_blocks = int(verdicts.plan.block.max()) + 1
     variance = np.diag(abilities.covariance.covariance)
@@ -123,7 +123,7 @@ def _estimate_components(verdicts: Verdicts, abilities: Abilities) -> AgentVaria
 
 
 def _exceeds_by_constant_variance(components: AgentVariances, half_width: float, *, n_items: int) -> bool:
-    """Return whether intervals stay wider than a half-width because of the constant variance alone, with any number of calls."""
+    """Return whether the constant variance alone keeps intervals clearly wider than a half-width, with any number of calls."""
     constant = components._replace(
         agent_item=np.zeros_like(components.agent_item), residual=np.zeros_like(components.residual)
     )

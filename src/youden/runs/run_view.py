@@ -455,10 +455,10 @@ class RunView:
         Returns
         -------
         DataFrame
-            One row per agent, the highest quality first, with the columns of quality.csv. Among others, these are `agent`,
-            `n_labels`, `label_mean`, `quality` (the estimated mean label, in the unit of the labels), `low` and `high` (its 95%
-            interval), `rank` and `p_best` (probability of being the best). `attrs["summary"]` has sentences that
-            summarize the estimates, and `attrs["notes"]` sentences about labeled agents and items that are not in the run.
+            One row per agent, the highest quality first, with the columns of quality.csv. Among these are `agent`, `n_labels`,
+            `label_mean`, `rank` and `quality`, the estimated mean label in the unit of the labels. `low` and `high` are its 95%
+            interval, and `p_best` is the probability of being the best. `attrs["summary"]` has sentences that summarize the
+            estimates, and `attrs["notes"]` sentences about labeled agents and items that are not in the run.
 
         Raises
         ------

@@ -220,7 +220,7 @@ def draw_folds(
     Raises
     ------
     PlanError
-        [holdout] unless 0 ≤ `holdout` < 1, or if no cell is held out.
+        [holdout] unless 0 ≤ `holdout` < 1, or if no score is held out.
     """
     folds = []
     for seed in range(n_seeds):

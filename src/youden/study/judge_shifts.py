@@ -94,7 +94,7 @@ class FamilyShift:
     identifiable : bool
         Whether the shift can be distinguished from a nonlinear relation between the judges.
     judges, favoured_by : tuple of str
-        Judges of this family, and those that are shown to favor it.
+        Judges of this family, and those of them that significantly favor it.
     """
 
     family: str
@@ -453,7 +453,7 @@ def _is_distinguishable(estimate: LabelShift, is_clustered: bool, curve_range: t
 
 
 def _list_favoring_judges(judges_of_family: tuple[str, ...], judges: tuple[str, ...], sign: int) -> tuple[str, ...]:
-    """List the judges that favor their own family: a single judge, or none.
+    """List the judges that favor their own family: at most one.
 
     A judge favors its family if it rates the family significantly higher than the other judge does, and the other judge is not
     of this family.

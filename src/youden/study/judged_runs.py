@@ -429,7 +429,7 @@ def _intersect(ids: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
 
 
 def make_unique_names(names: Sequence[str]) -> tuple[str, ...]:
-    """Return the names; equal names get their position appended, from 1, until all names are different."""
+    """Append their positions, from 1, to equal names. Repeat this until all names are different."""
     if len(set(names)) == len(names):
         return tuple(names)
     return make_unique_names(

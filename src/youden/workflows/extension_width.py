@@ -49,8 +49,8 @@ def calls_for_all(folder: RunFolder, width: float) -> tuple[int, float]:
     Raises
     ------
     ConfigError
-        [extend-width] if the run is not cyclic, asks for preferences, was extended or has the target "items-and-judges", if no
-        number of calls on its items suffices, or if the half-width is reached already.
+        [extend-width] if the run is not cyclic, asks for preferences or was extended; if its target is "items-and-judges"; if no
+        number of calls on its items suffices; or if the half-width is reached already.
     """
     plan = folder.read_plan()
     division = find_call_division(plan, folder.read_facts()) if folder.has("fit.json") else None

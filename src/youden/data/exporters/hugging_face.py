@@ -118,8 +118,8 @@ def _write_pool_dataset(pool: Pool, folder: Path) -> dict[str, int]:
 def _describe_pool(pool: Pool) -> list[str]:
     """Return the text of the dataset card of a pool as paragraphs of Markdown.
 
-    The card states the size of the pool, its digest (hash) and its files, how to read them, and that there is no license. A
-    table lists at most `_MAX_LISTED_AGENTS` agents with their groups.
+    The card states the size of the pool, its digest (hash) and its files, and how to read them. It also states that the dataset
+    has no license yet. A table lists at most `_MAX_LISTED_AGENTS` agents with their groups.
     """
     response_columns = "agent, item, text"
     if pool.repeat_texts is not None:

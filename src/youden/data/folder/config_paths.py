@@ -14,16 +14,14 @@ from youden.resources import find_resource_folders
 def make_relative(key: str, value: object, folder: Path) -> object:
     """Return the value of a config key; if it is a path of the user, the path is made relative to `folder`.
 
-    These values are paths of the user: the values of "pool", "out" and "trials_from"; the value of "store" unless it is a URL;
-    the value of "judge" if it ends in .yaml or .yml; and in the settings of a judge, the paths that `resolve_paths` lists. A
-    path of a shipped pool or judge, for example datasets/field-notes, counts only if the user has a file of this path. All other
-    values stay unchanged, for example lists.
+    Paths of the user are the values that `resolve_paths` lists, except those of extensions. The path of a shipped pool or judge,
+    for example datasets/field-notes, counts only if the user has a file of this path. All other values stay unchanged.
 
     key : key of the config, for example "pool"; use "pool" for the pools of an extension, too
     value : value of the key; a path is relative to the current directory, or absolute
     folder : folder to which the result is relative; itself relative to the current directory, or absolute
 
-    Returns the path as a text with forward slashes, a changed copy of the settings of a judge, or the unchanged value. An
+    Returns the path as a string with forward slashes, a changed copy of the settings of a judge, or the unchanged value. An
     absolute path becomes relative, too.
     """
     if key == "judge" and isinstance(value, dict):
@@ -50,9 +48,9 @@ def resolve_paths(key: str, value: object, folder: Path) -> object:
 
         - "pool", "out", "trials_from": the value itself
         - "store": the value itself, unless it is a URL
-        - "judge": the value itself, if it is a text that ends in .yaml or .yml
-        - "judge" with the settings of a judge: the value of "prompt", if it ends in .md; and the paths of the judges in
-          "judges" and "replay_of", and in their settings
+        - "judge": the value itself, if it is a string that ends in .yaml or .yml
+        - "judge" with the settings of a judge: the setting "prompt", if it ends in .md, and the judges in "judges" and
+          "replay_of", each of which is converted like the value of "judge"
         - "unfinished", an extension whose command was stopped: the pools that the extension adds
         - "extensions", a list of extensions: the pools that they add
     folder : Path
@@ -61,7 +59,7 @@ def resolve_paths(key: str, value: object, folder: Path) -> object:
     Returns
     -------
     object
-        A converted copy, in which each path is a normalized text ("a/../b" becomes "b"). Absolute paths stay absolute. A value
+        A converted copy, in which each path is a normalized string ("a/../b" becomes "b"). Absolute paths stay absolute. A value
         without a path, for example the name of a judge, is returned unchanged.
     """
     if key == "extensions" and isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Let only one process at a time judge a run's folder, whichever store it uses, or update a file of records.
+"""Let only one process at a time judge a run, whichever store it uses, or update a file.
 
 The lock belongs to the operating system, which releases it if the process is killed.
 """
@@ -52,14 +52,14 @@ def folder_lock(folder: Path) -> Iterator[None]:
 def file_lock(path: Path) -> Iterator[None]:
     """Let one process at a time read, change and write a file; the others wait.
 
-    path : the file, which need not exist. During the `with` statement, a lock file exists next to it; its missing parents are
-        created. On a file system without locks, nothing is locked.
+    path : the file, which need not exist. During the `with` statement, a lock file exists next to it. Missing parent folders
+        are created. On a file system without locks, nothing is locked.
     """
     make_directory(path.parent)
     lock_path = path.with_name(f".{path.name}.lock")
     while True:
         with lock_path.open("ab") as file:
-            # a process that waited may have opened the lock file of the process before, which was deleted in the meantime
+            # the previous process may have deleted the lock file after it was opened here; a new one is then opened
             if _try_lock(file) and os.fstat(file.fileno()).st_nlink:
                 try:
                     yield

@@ -187,9 +187,9 @@ def describe_addition(pool: Pool, new_pool: Pool, joined: Pool) -> list[str]:
     Returns
     -------
     list of str
-        Up to five clauses without a full stop. They state which agents and items of `new_pool` are left out, for example new
-        items if the extension adds agents; which new ids differ so little from others that they may be misspelled; and how
-        many added responses are empty. The list is empty if there are no such agents, items, ids or responses.
+        Up to five clauses without a full stop. They list agents and items of `new_pool` that are left out, for example new
+        items if the extension adds agents, and new ids that may be misspelled because they resemble others. The last clause
+        has the number of empty added responses. The list is empty if there is nothing to report.
     """
     notes = [
         *_describe_ids("agent", pool.agents, new_pool.agents, joined.agents),

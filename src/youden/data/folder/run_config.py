@@ -375,9 +375,9 @@ def load_run_config(path: str | PathLike[str], changes: Mapping[str, Json] | Non
 
     Notes
     -----
-    The keys pool, judge, trials_from, store and out, and some keys of a judge (`resolve_paths`), may be paths:
+    The keys pool, judge, trials_from, store and out, and some keys of a judge (see `resolve_paths`), may be paths:
 
-    - A relative path in the file starts at the folder of the file, and one in `changes` at the current directory.
+    - A relative path in the file is relative to the folder of the file, and one in `changes` to the current directory.
     - The path of a shipped pool, such as `datasets/field-notes`, is not changed.
     - The name of a judge is first searched for near the file: in judges/, configs/judges/ and ../judges/.
     """

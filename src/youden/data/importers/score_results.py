@@ -81,7 +81,7 @@ def _read_lm_eval_samples(files: list[Path]) -> LocatedRows:
     lm-eval may apply a filter, such as a regular expression, which extracts the answer from a response. The column of a
     metric of filtered answers is called METRIC/FILTER, as in "acc/strict". Without a filter, it is called METRIC.
 
-    files : samples_*.jsonl, one per model and task; files with other contents are left out
+    files : samples_*.jsonl, one per model and task; files that are not logs of lm-eval are left out
     """
     logs = [file for file in files if recognize_format([file]) == "lm-eval"]
     for file, model in zip(logs, name_lm_eval_agents(logs), strict=True):

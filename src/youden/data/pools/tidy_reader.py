@@ -542,7 +542,7 @@ class _TidyRows:
         return Pool(agents, items, texts, name=self._source.path.stem, repeat_texts=repeat_texts)
 
     def _warn_if_similar(self, kind: str, ids: list[str]) -> None:
-        """Log a warning if some ids of agents or items (`kind`) differ so little that they may be misspelled."""
+        """Log a warning if some ids of agents or items (`kind`) are so similar that one may be misspelled."""
         note = describe_similar_names(ids)
         if note:
             _LOG.warning("%s, %s: %s", printable(str(self._source.path)), kind, printable(note))

@@ -27,7 +27,7 @@ class WireJudge:
     Attributes
     ----------
     path : str
-        Path of the endpoint below the address. `{model}` stands for the model of the request.
+        Path of the endpoint, which is appended to the address. `{model}` is replaced by the model of the request.
     """
 
     path = "chat/completions"

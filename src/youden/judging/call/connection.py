@@ -129,8 +129,8 @@ def parse_reply(body: bytes) -> object:
     Raises
     ------
     CallError
-        Of kind `transient`, if the body is not valid JSON; `rejected`, if the server streams its reply. If the first event of the
-        stream is an error, of the kind that the error's code means.
+        If the body is not valid JSON (kind `transient`), or a stream of events (kind `rejected`). If the first event of a stream
+        is an error, this error is raised instead.
     """
     try:
         return parse_json(body, unique_keys=False).value
@@ -170,7 +170,7 @@ def make_status_error(status: int, body: str | bytes, headers: Mapping[str, str]
     Returns
     -------
     CallError
-        Its reason is "HTTP STATUS: MESSAGE"; without a message, the whole body is shown. `make_http_error` determines its kind.
+        Its reason is "HTTP STATUS: MESSAGE", with the whole body if that has no message. `make_http_error` determines its kind.
         `retry_after` is the wait in seconds that the headers ask for; None if they ask for none.
     """
     text = body.decode(errors="replace") if isinstance(body, bytes) else body

@@ -18,7 +18,7 @@ FailureKind = Literal["transient", "rejected", "fatal"]
 
 _MAX_REASON_CHARACTERS = 300
 _MAYBE_BILLED = {408, 499, 504, 524}
-"""Statuses of a gateway that got no reply in time, or gave up: the server behind it may still process the call and bill it."""
+"""Statuses of a gateway that stopped waiting for a reply: the server behind it may still process the call and bill it."""
 _CODES_IN_TEXT = (
     *("billing_hard_limit_reached", "billing_not_active", "insufficient_quota"),
     *("invalid_model", "model_not_found"),

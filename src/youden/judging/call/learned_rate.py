@@ -54,7 +54,7 @@ ROUNDING_SECONDS = 0.5
 MAX_BLOCKED_SECONDS = 300.0
 """The run ends if the server answers no request for this time after the first pause began."""
 MAX_LONG_WAITS = 3
-"""The run also ends if this many replies with HTTP 429 in a row ask to wait longer than that."""
+"""The run also ends after this many replies with HTTP 429, without an answer in between, that ask to wait longer than that."""
 
 BURST_SECONDS = 0.1
 """The requests of this time may be sent at once."""
@@ -130,7 +130,7 @@ class LearnedRateLimiter:
 
     @property
     def is_blocked(self) -> bool:
-        """Whether the server rejects all requests, and has done so for `MAX_BLOCKED_SECONDS` or asks to wait longer than that."""
+        """Whether the server has rejected all requests for `MAX_BLOCKED_SECONDS`, or asks repeatedly to wait longer than that."""
         seconds = asyncio.get_running_loop().time() - self._first_pause
         return seconds >= MAX_BLOCKED_SECONDS or self._n_long_waits_in_a_row >= MAX_LONG_WAITS
 

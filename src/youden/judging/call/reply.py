@@ -155,7 +155,7 @@ def parse_completion(reply: object, *, seconds: float) -> Completion:
 
 
 def _get_finish_reason(choice: Mapping[str, Any]) -> Any:
-    """Return the finish reason of a choice, of any type: that of the provider if litellm has replaced it by "stop"."""
+    """Return the finish reason of a choice, or that of the provider if litellm replaced it by "stop"; it may have any type."""
     finish_reason = choice.get("finish_reason") or "unknown"
     if finish_reason == "stop":
         return object_or_empty(choice.get("provider_specific_fields")).get("native_finish_reason") or finish_reason

@@ -148,15 +148,15 @@ class BatchLeases:
         return job.account == self._account
 
     def read_keys_of_other_runs(self) -> set[str]:
-        """Return the request hashes in the pending batches that other runs have sent."""
+        """Return the hashes of all requests in pending batches that other runs have sent."""
         return {key for job in self.pending() if not self.was_sent_by_this_run(job) for key in job.keys}
 
     def resume(self, needed_keys: Collection[str]) -> list[Job]:
         """Take over the batches that an earlier process left in progress, and return their records.
 
-        A batch is taken over if no other process has the lease on it, and if this run has sent it or needs one of its answers. If
-        the file of its requests was not uploaded, the batch was not sent: its record is deleted, so that its requests are sent in
-        another batch.
+        A batch is taken over if this run has sent it or needs one of its answers, and no other process has the lease on it. If
+        the file of its requests was not uploaded, the batch was not sent. Its record is then deleted, so that its requests are
+        sent in another batch.
 
         needed_keys : hashes of the requests of this run that are in batches of other runs
         """

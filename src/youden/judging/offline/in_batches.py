@@ -140,10 +140,9 @@ class BatchRunner:
         return True
 
     async def _resume_batches(self) -> list[Job]:
-        """Take over the batches that an earlier process left in progress, and reserve their largest possible costs.
+        """Take over the batches that an earlier process left in progress, and reserve the costs of those that this run has sent.
 
-        A batch of another run is taken over only if it contains a request of this plan. A batch is started if only its file was
-        uploaded.
+        A batch of another run is taken over only if it contains a request of this plan.
 
         Returns the records of the batches, without those that could not be started.
         """
@@ -155,10 +154,11 @@ class BatchRunner:
         return [job for job in jobs if job is not None]
 
     async def _resume_batch(self, recorded_job: Job) -> Job | None:
-        """Take over one batch that an earlier process left in progress, and reserve its largest possible cost in the budget.
+        """Take over one batch that an earlier process left in progress.
 
-        The earlier process may have uploaded the file of requests without recording the id of the batch. In this case, the
-        provider is asked whether the batch exists. If it does not exist, it is started now.
+        If this run has sent the batch, its largest possible cost is reserved in the budget. The earlier process may have uploaded
+        the file of requests without recording the id of the batch. In this case, the provider is asked whether the batch exists.
+        If it does not exist, it is started now.
 
         recorded_job : record of the batch in the store; its cost is NaN if it is not known
 
@@ -429,7 +429,7 @@ class BatchRunner:
             self._budget.reserve_unconditionally(job.usd)
 
     def _settle(self, job: Job, spent_usd: float) -> None:
-        """Replace the reserved cost of a batch by its actual cost in USD, in the budget of the run that has sent the batch."""
+        """Replace the reserved cost of a batch by its actual cost in USD, in the budget of the run that sent the batch."""
         if self._leases.was_sent_by_this_run(job):
             self._budget.settle(job.usd, spent_usd)
         elif job.account is not None:

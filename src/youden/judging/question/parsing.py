@@ -280,8 +280,8 @@ def read_answer(
     Parameters
     ----------
     completion : Completion
-        The judge's reply. Reasoning that its server left in the text is not part of the answer, nor is anything after a token
-        that ends the reply, such as <|im_end|>.
+        The judge's reply. The answer contains neither reasoning that the server left in the text, nor text after a token that
+        ends the reply, such as <|im_end|>.
     prompt : Prompt
         The labels that may be answered, and their grades.
     decision : {"text", "json", "logprobs"}, default "text"

@@ -74,8 +74,9 @@ class Work(Protocol):
 
 
 def book_cost(store: Store, account: str | None, key: str, usd: float, completion: Completion | None) -> None:
-    """Book the cost of an attempt to a cost account in a store; without an account, this has no effect.
+    """Book the cost of an attempt to a cost account in a store.
 
+    account : name of the cost account; if it is None, nothing is booked
     key : request hash
     usd : cost in USD; NaN if unknown. An attempt that failed and cost nothing is not booked.
     completion : the reply, with its token counts and duration; None if the attempt failed

@@ -148,7 +148,7 @@ class _RequestStates(NamedTuple):
     outcomes: dict[str, Completion | Failure]
     """Stored outcomes by key."""
     new_keys: set[str]
-    """Keys whose outcome was stored since the group of workers began."""
+    """Keys whose outcome was stored since the start of the group of workers (`WorkerGroup.start_time`)."""
 
 
 class Dispatcher:
@@ -324,7 +324,7 @@ class Dispatcher:
         and its trials are counted in `n_batched_rows`.
 
         outcome : outcome of the request that the store contains now; None if there is none
-        is_new : whether it was stored since the group of workers began, so that no worker sends the request again
+        is_new : whether it was stored since the start of the group of workers; no worker then sends the request again
         is_batched : whether a batch in progress contains the request
 
         Returns whether the call ended, so that its request must not be sent.

@@ -265,7 +265,7 @@ class Store:
         return outcomes
 
     def find_stored_since(self, start_time: float, keys: Iterable[str]) -> set[str]:
-        """Return those of some requests whose outcome was stored at `start_time` or later, or is still in memory.
+        """Return the requests whose outcome was stored at `start_time` or later, or is not written yet.
 
         Parameters
         ----------
@@ -277,7 +277,7 @@ class Store:
         Returns
         -------
         set of str
-            Request hashes.
+            Those of `keys` with such an outcome.
         """
         with self._pending_lock:
             writes = (self._in_transaction, self._pending)
@@ -289,7 +289,7 @@ class Store:
         time_stored = -math.inf
         tables: tuple[CopiedTable, ...] = ("answers", "failures")
         for table in tables:
-            # hashes have equal lengths, so the first row after all but the last digit is that of the request, if it has one
+            # rows are sorted by hash; the first one after the hash without its last digit is that of the request, if it exists
             for stored_key, *_, created in self.backend.rows(table, (key[:-1],), n=1):
                 if stored_key == key:
                     time_stored = max(time_stored, cast(float, created))
@@ -424,8 +424,8 @@ class Store:
     def flush(self) -> None:
         """Write all pending outcomes and costs, and release the leases on these requests.
 
-        They are written in one transaction. If it fails, the next flush first repeats this transaction unchanged, so that the
-        backend can recognize it: it may have been committed although its confirmation was lost.
+        They are written in one transaction. A transaction that fails may have been committed, if only its confirmation was lost.
+        The next flush therefore repeats it unchanged, so that the backend can recognize it.
         """
         with self._flush_lock:
             self._last_flush = time.monotonic()
@@ -435,7 +435,7 @@ class Store:
             self._write_transaction()
 
     def _write_transaction(self) -> None:
-        """Write the outcomes and costs of the current transaction, if it has any, which also releases the leases."""
+        """Write the outcomes and costs of the current transaction, if it has any, and release the leases."""
         if self._in_transaction.is_empty:
             return
         self.backend.write(self._in_transaction)

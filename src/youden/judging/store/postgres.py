@@ -1,8 +1,8 @@
 """Store answers in a PostgreSQL database, for processes on several machines.
 
 The tables are in a separate schema, `youden`, which can belong to a role without special rights. Pending writes
-are one transaction. If its result is lost with the connection, it is repeated, also by a later write after a long outage, and a
-counter per writer ensures that it counts once.
+are one transaction. If the connection is lost before the transaction is confirmed, it is repeated, after a long outage by the
+next write. A counter per writer ensures that it counts once.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ class PostgresBackend(SqlBackend):
             raise
 
     def write(self, writes: PendingWrites) -> None:
-        """Write answers, failures and payments in one transaction, which is numbered to be written only once.
+        """Write answers, failures and payments in one transaction, whose number ensures that it is stored only once.
 
         If the write fails, and this method is called again with the same object, the transaction keeps its number.
         """

@@ -38,8 +38,8 @@ HEARTBEAT_SECONDS = 1.0
 GROUP_ROW_PREFIX = "group of "
 """Beginning of the name of the row of the group. The rest of the name is the cost account of the run. The column `granted` is
 the amount that the run has paid without the living members, `spent` is the cap of the coordinator (`NO_CAP` if there is none),
-`answered` is the number of answers that members received before they ended, and `expires` is −1 times `start_time`, so that the
-row never counts as a living member."""
+`answered` is the number of answers that members received before they ended, and `expires` is `start_time` with a minus sign, so
+that the row never counts as a living member."""
 
 NO_CAP = 2**63 - 1
 """Cap of a group without a cap: the largest integer that a store accepts."""
@@ -139,7 +139,7 @@ class WorkerGroup:
         Error for which this member has to stop; None if there is none.
     start_time : float
         Time, by the clock of the store in seconds, at which the group began, or at which its last coordinator joined if that is
-        later. A request that has got no answer since then is not sent again.
+        later. A request that failed after this time is not sent again.
     start_fraction : float
         Where in the plan this member starts, as a fraction in [0, 1), so that members start at different trials.
     is_limited : bool
@@ -475,7 +475,7 @@ def _count_unconfirmed_usd(ended_rows: Sequence[Member], paid: RunPayments, *, u
 
 
 def _sum_pending_batches(store: Store) -> dict[str | None, float]:
-    """Return the largest possible costs of the batches that are recorded in a store, in USD, by cost account."""
+    """Sum the largest possible costs of the pending batches in a store, in USD, by cost account; unknown costs count as 0."""
     account, usd = map(column_names("batches").index, ("account", "usd"))
     sums: defaultdict[str | None, float] = defaultdict(float)
     for row in read_all_rows(store.backend, "batches"):
@@ -484,13 +484,13 @@ def _sum_pending_batches(store: Store) -> dict[str | None, float]:
 
 
 def add_pending_batches(store: Store, account: str, paid: RunPayments) -> RunPayments:
-    """Return what an account has paid, with the largest possible cost of its batches in progress as unconfirmed amount."""
+    """Return what an account has paid, with the largest possible cost of its pending batches added to `usd_unconfirmed`."""
     usd_in_batches = _sum_pending_batches(store).get(account, 0.0)
     return replace(paid, usd_unconfirmed=paid.usd_unconfirmed + usd_in_batches)
 
 
 def release_unspent(store: Store, account: str, usd: float) -> None:
-    """Reduce what ended processes of a run may have paid, because a batch that they sent cost less than they had reserved.
+    """Reduce the amount that ended processes of a run may have paid, because a batch of theirs cost less than was reserved.
 
     Nothing changes while a process of the run is alive, because this process may have reserved the cost itself.
 
@@ -501,7 +501,7 @@ def release_unspent(store: Store, account: str, usd: float) -> None:
     account : str
         Cost account of the run.
     usd : float
-        Largest possible cost of the batch minus its actual cost, in USD; NaN if unknown.
+        Largest possible cost of the batch minus its actual cost, in USD. If it is NaN (unknown), nothing changes.
     """
     if not usd > 0 or not hasattr(store.backend, "read_all_members"):  # a plugin for an earlier version of the contract
         return
@@ -512,10 +512,10 @@ def release_unspent(store: Store, account: str, usd: float) -> None:
 
 
 def _reduce_granted(now: float, rows: Sequence[Member], *, amount: int) -> Sequence[Member]:
-    """Return the rows of a group with a smaller sum of granted amounts, or the same rows if a member is alive.
+    """Subtract an amount from the granted amounts of a group, and return its new rows; unchanged if a member is alive.
 
     now : time of the database, in seconds
-    amount : picodollars to subtract from the sum
+    amount : picodollars to subtract from the sum of the granted amounts, none of which becomes negative
     """
     if any(_is_alive(row, now=now) for row in rows):
         return rows
@@ -542,8 +542,8 @@ def add_unconfirmed_amount(store: Store, run: str, account: str, paid: RunPaymen
     Returns
     -------
     RunPayments
-        `paid` with this amount added to `usd_unconfirmed`. The amount is the part of the cap that the killed processes were
-        granted, minus `paid` and the largest possible cost of the run's batches in progress. `paid` itself if there is no such
+        `paid` with this amount added to `usd_unconfirmed`. The amount is what the killed processes were granted of the cap,
+        minus `paid` and the largest possible cost of the run's batches in progress. `paid` itself if there is no such
         amount, or if `account` is not the account of these processes. Also `paid` itself if a process of the run is alive,
         because its calls may still be answered.
     """

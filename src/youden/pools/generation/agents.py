@@ -174,7 +174,7 @@ SOURCE = "source"
 """Value of `based_on` for an agent whose text is the prompt of the item."""
 _ALL_MODELS = "*"
 _UNUSED_MODEL_KEYS = ("temperature", "max_tokens", "seed", "prompt", "decision", "truncate")
-"""Keys of a judge that a model under `models:` must not set: those of the agent are used, or none. None is allowed."""
+"""Keys of a judge that a model under `models:` must not set, because they would have no effect. The value null is allowed."""
 
 _Text = Annotated[str, Field(min_length=1)]
 
@@ -348,7 +348,7 @@ def load_agents(path: Path, *, model_map: Mapping[str, str] | None = None) -> Ag
 
 
 def _resolve_items(source: str | None, folder: Path) -> str | None:
-    """Return the source of items of an agents' file: a registered name, or a path, which is joined to the folder of the file."""
+    """Return the source of items of an agents' file: a registered name, or a path that is joined to the folder of the file."""
     is_name = source in list(ITEM_SOURCES) and not (folder / source).exists()
     return source if source is None or is_name else str(resolve_paths("pool", source, folder))
 
@@ -434,7 +434,7 @@ def _load_model(name: str, content: _AgentsYaml, path: Path, model_map: Mapping[
 
     A model has the same config keys as a judge. Under `models:`, the agents' file defines it by these keys, or by the name or
     path of a judge config. A name that the file does not define is itself the name or path of a judge config. Paths in the file
-    start at its folder, and those of `model_map` at the current directory.
+    are relative to its folder, and those in `model_map` to the current directory.
 
     name : name of the model
     content : contents of the agents' file

@@ -68,8 +68,8 @@ def read_items(source: str) -> tuple[Item, ...]:
     Raises
     ------
     ConfigError
-        [items-invalid]: if there are no items, if an item has no prompt, a value of a wrong type or an id that a pool does not
-        allow, or if two items have the same id.
+        [items-invalid]: if there are no items, or two items have the same id; or if an item has no prompt, a value of a wrong
+        type, or an id that a pool does not allow.
     PoolError, ImportFormatError
         If the pool or the file cannot be read.
     """

@@ -129,8 +129,8 @@ class Adaptive(TrialDesign):
 
     Notes
     -----
-    In a block of a round, every contender is compared with one partner on one item and in one order, so
-    neither the partner nor the item favors a contender. The trials of a block measure its contenders, not the partner.
+    In a block of a round, every contender is compared with one partner on one item and in one order. Neither
+    the partner nor the item therefore favors a contender. The trials of a block measure its contenders, not the partner.
     Blocks go through items and partners in random orders; no comparison is repeated.
 
     Without `max_regret`, the pilot has a quarter of the budget, or 24 blocks if these are more, but at most half of the

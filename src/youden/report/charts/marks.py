@@ -205,7 +205,7 @@ def make_tooltips(*columns: str) -> list[alt.Tooltip]:
 def color_by(column: str, title: str | None = None, *, domain: Sequence[str] = ()) -> alt.Color:
     """Color marks by the texts of a column.
 
-    With `domain`, these texts get the colors in this order; otherwise, in the order of the alphabet.
+    The colors are assigned in the order of `domain`, or in alphabetical order without it.
     """
     scale = alt.Scale(domain=list(domain), range=GROUP_COLORS) if domain else alt.Scale(range=GROUP_COLORS)
     return alt.Color(f"{column}:N", title=title, scale=scale)
@@ -216,7 +216,7 @@ NO_GROUP = "no group"
 
 
 def color_by_group(frame: Frame) -> alt.Color | alt.ColorValue:
-    """Color marks by group, with the same colors in all figures of a run; one color without a legend if there are none."""
+    """Color marks by group, with the same colors in all figures of a run; without groups, use one color and no legend."""
     groups = sorted({str(group) for group in frame.columns.get("group", ())})
     if groups in ([], [NO_GROUP]):
         return alt.ColorValue(GROUP_COLORS[0])

@@ -203,7 +203,7 @@ class ClippedLinear(Estimator):
         ------
         StatisticsError
             [not-fitted]: if `fit` was not called; [cells-length]: if the arrays differ in shape; [cells-id]: if a
-            position is not a whole number, below 0, or not below the number of agents or items that were fitted.
+            position is not a whole number, is negative, or is not below the number of fitted agents or items.
         """
         self._check_fitted()
         if agent.shape != item.shape:

@@ -132,8 +132,7 @@ def _to_array(value: Any) -> Any:
     Masked values become NaN. Small numbers such as int8 and float16 become int64 and float64, so that differences and squares
     do not overflow.
 
-    Raises StatisticsError [array-numbers] if the values are not real numbers, or if another value is passed, such as None, a
-    single number, a text or a dictionary.
+    Raises StatisticsError [array-numbers] for all other values, such as None, a single number, a string or an array of strings.
     """
     array = _to_numpy(value)
     if not isinstance(array, np.ndarray):

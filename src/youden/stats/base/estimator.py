@@ -125,7 +125,7 @@ def _range_error(score: float, location: str) -> StatisticsError:
 
 
 def check_ridge(ridge: float) -> None:
-    """Raise StatisticsError [ridge] unless a ridge is positive and finite, and ConfigError [argument-type] if it is no number."""
+    """Raise ConfigError [argument-type] unless a ridge is a number, and StatisticsError [ridge] unless 0 < ridge < ∞."""
     check_argument("ridge", ridge, Real, "Pass a number such as 1e-6.")
     if not 0 < ridge < np.inf:
         raise StatisticsError(

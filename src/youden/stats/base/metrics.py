@@ -305,8 +305,8 @@ def shape_error(a: Floats, b: Floats | Bools | Ids) -> StatisticsError:
 
 
 def missing_error(n: int, noun: str, value: str) -> StatisticsError:
-    """Make the error for `n` NaN values: `noun` names what has no `value`."""
+    """Make the error for `n` NaN values, in the words "n noun has no value", such as "1 agent has no ability"."""
     return StatisticsError(
-        f"{format_count(n, noun, 'has', 'have')} no {value}: got NaN. Remove them from both arrays, and report it.",
+        f"{format_count(n, noun, 'has', 'have')} no {value}: got NaN. Remove them from both arrays, and report their number.",
         slug="metric-missing",
     )

@@ -1,7 +1,7 @@
 """Estimate how a judge's answers about agents deviate from a smooth curve in the abilities under another judge.
 
 Two judges that see the same grades, but have different thresholds for a yes, are related by a curve: strong agents lose
-less by a strict threshold than weak ones. A straight line between the judges would report this difference as favor.
+less by a strict threshold than weak ones. A straight line between the judges would report this difference as favoritism.
 """
 
 from __future__ import annotations

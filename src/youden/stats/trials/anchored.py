@@ -694,8 +694,8 @@ def estimate_block_drift(chunks: ChunkSource, *, scale: AnchorScale) -> Drift | 
 
     Notes
     -----
-    The residuals are e = y − center − effect_i − effect_k − item_effect_j. The change of anchor i is f = (K − 1)/(K − 2) times
-    the mean over its n_i trials of d, which is e minus the mean e of the block. K is the number of anchors. The variance of the
+    The residuals are e = y − center − effect_i − effect_k − item_effect_j, and d is e minus the mean e of the block. The change
+    of anchor i is f times the mean of d over its n_i trials, with f = (K − 1)/(K − 2) for K anchors. The variance of the
     change is f²·σ²/n_i + var(effect_i), with σ² the variance of d. The judge's drift is the average over blocks of the mean e of
     the block; only blocks on items with earlier trials count. Its variance is that of the average plus that of the center.
     """

@@ -258,8 +258,7 @@ def trial_means(chunks: ChunkSource, *, n_agents: int, target: Target) -> TrialM
     ------
     StatisticsError
         [block-missing]: if `target` is "these-items" and a trial has no block; [trial-agent]: if an agent is not below
-        `n_agents`; [trial-target]: if the target is unknown; [trial-chunks]: if `chunks` is not a
-        function.
+        `n_agents`; [trial-target]: if the target is unknown; [trial-chunks]: if `chunks` is not a function.
     ConfigError
         [argument-type]: if `n_agents` is not a whole number.
 
