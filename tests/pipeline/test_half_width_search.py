@@ -112,6 +112,13 @@ def test_a_search_stops_if_the_judges_differ_too_much() -> None:
     assert not_none(alike.plan.rounds).starts[6:] == ()
 
 
+def test_a_search_with_too_few_independent_trials_does_not_blame_the_judges(recorded_8_by_60: RecordedAnswers) -> None:
+    pool = recorded_8_by_60.pool
+    plan = make_plan(pool, design="fixed-width", independent="pooled:16", options={"half_width": 0.02})
+    result = run_rounds(plan, partial(replay, recorded=recorded_8_by_60))
+    assert "the false-positive rates are too uncertain" in result.plan.notes[-1]
+
+
 def test_the_calls_for_a_half_width_over_judges_are_not_computed_without_their_variance(tmp_path: Path) -> None:
     pool = make_pool(8, 60)
     folder = write_answers(tmp_path / "run", pool, vote(make_plan(pool, calls=600), between_judges=0.2))

@@ -73,7 +73,7 @@ def plan_round_for_half_width(
 
     - "narrow" if the half-width is reached;
     - "items" if no number of calls on these items reaches it;
-    - "judges" if the constant variance component, such as the variance between judges, keeps the intervals wider on its own;
+    - "judges" or "rates" if the variance between judges, or that of the false-positive rates, keeps the intervals wider alone;
     - "budget" if no calls are left.
     """
     plan = verdicts.plan
@@ -84,7 +84,8 @@ def plan_round_for_half_width(
     components = _estimate_components(verdicts, abilities)
     n_items = int(eligible.any(axis=0).sum())
     if _exceeds_by_constant_variance(components, design.half_width, n_items=n_items):
-        return _make_last_round(plan, "judges")
+        has_variance_of_judges = abilities.target == ITEMS_AND_JUDGES and verdicts.votes is not None
+        return _make_last_round(plan, "judges" if has_variance_of_judges else "rates")
     n_needed = _find_needed_blocks(components, design.half_width, half_width, plan, n_items=n_items)
     if n_needed is None:
         return _make_last_round(plan, "items", _format_items_needed(components, design.half_width, plan))
@@ -252,6 +253,8 @@ STOP_MESSAGES = {
     "budget": "the budget is spent",
     "judge": "stopped early: ",
     "judges": "stopped: the judges differ too much for intervals as narrow as requested; add judges, or set a larger half-width",
+    "rates": "stopped: the false-positive rates are too uncertain for intervals as narrow as requested; set a larger N in "
+    "`independent: pooled:N`, or a larger half-width",
     "items": "stopped: these items do not allow intervals as narrow as requested",
 }
 

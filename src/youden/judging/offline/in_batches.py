@@ -165,7 +165,8 @@ class BatchRunner:
         Returns the record with the id of the batch; None if the batch cannot be started, which ends the run.
         """
         job = recorded_job
-        if math.isnan(job.usd) and self._budget.cap < math.inf:
+        has_own_cap = self._leases.was_sent_by_this_run(job) and self._budget.cap < math.inf
+        if math.isnan(job.usd) and has_own_cap:
             # reserve the whole cap, so that no other request is sent until the cost is known
             job = replace(job, usd=self._budget.cap)
         self._reserve(job)
