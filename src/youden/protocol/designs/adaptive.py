@@ -24,7 +24,7 @@ MIN_SEARCH_PILOT_BLOCKS = 24
 """Minimum number of blocks in the pilot of a search."""
 PILOT_BLOCKS_PER_REGRET = 0.04
 """A search with a maximum regret has a pilot of about this number / max_regret² blocks."""
-RoundStop = Literal["near enough", "narrow", "budget", "items", "judge", "judges"]
+RoundStop = Literal["near enough", "narrow", "budget", "items", "judge", "judges", "rates"]
 """Why a plan gets no more rounds, see `NextRound`."""
 
 
@@ -37,7 +37,7 @@ class NextRound(NamedTuple):
         Paired trials of the round; empty if the run stops.
     active : bool array (n_agents,)
         Agents that the round samples.
-    stop_reason : {"near enough", "narrow", "budget", "items", "judge"} or None
+    stop_reason : {"near enough", "narrow", "budget", "items", "judge", "judges", "rates"} or None
         Why the run stops, None if it continues: regret bound reached, intervals narrow enough, no calls left, goal not
         possible on these items, or a judge that does not discriminate.
     detail : str
