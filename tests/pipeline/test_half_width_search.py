@@ -119,7 +119,7 @@ def test_a_search_with_too_few_independent_trials_does_not_blame_the_judges(reco
     assert "the false-positive rates are too uncertain" in result.plan.notes[-1]
 
 
-def test_the_calls_for_a_half_width_over_judges_are_not_computed_without_their_variance(tmp_path: Path) -> None:
+def test_calls_for_a_half_width_over_judges_are_not_computed_without_their_variance(tmp_path: Path) -> None:
     pool = make_pool(8, 60)
     folder = write_answers(tmp_path / "run", pool, vote(make_plan(pool, calls=600), between_judges=0.2))
     keys = {"name": "run", "pool": "none", "out": str(folder.path), "target": "items-and-judges"}
@@ -128,7 +128,7 @@ def test_the_calls_for_a_half_width_over_judges_are_not_computed_without_their_v
         calls_for_all(folder, 0.03)
 
 
-def test_a_half_width_for_exactly_these_items_is_reached_although_abilities_vary_between_items() -> None:
+def test_a_half_width_for_these_items_is_reached_although_abilities_vary() -> None:
     plan = make_plan(make_pool(8, 60), design="fixed-width", options={"half_width": 0.04})
     result = run_rounds(plan, partial(vote, between_judges=0.0, between_items=0.3), target="these-items")
     assert "intervals are as narrow as requested" in result.plan.notes[-1]
@@ -257,7 +257,7 @@ def test_the_range_of_trials_for_a_half_width_is_widened_only_at_its_ends(
     assert needed.high == (max(larger) if is_always_reached else None)
 
 
-def test_a_number_of_independent_trials_that_the_user_set_is_the_same_at_all_forecast_calls() -> None:
+def test_a_number_of_independent_trials_of_the_user_is_the_same_in_all_forecasts() -> None:
     def half_width_at_twice_the_calls(n_independent: int) -> float:
         plan = make_plan(make_pool(12, 60), calls=600 + n_independent, independent=f"pooled:{n_independent}")
         return PrecisionForecast(plan).half_width[2.0].mean
