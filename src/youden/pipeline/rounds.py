@@ -252,7 +252,7 @@ STOP_MESSAGES = {
     "budget": "the budget is spent",
     "judge": "stopped early: ",
     "judges": "stopped: the judges differ too much for intervals as narrow as requested; add judges, or set a larger half-width",
-    "items": "stopped: these items do not allow intervals as narrow as requested",
+    "items": "stopped: with this fraction of independent calls, these items do not allow intervals as narrow as requested",
 }
 
 
