@@ -143,7 +143,8 @@ def _format_next_search(folder: RunFolder, plan: Plan, facts: RunFacts) -> str:
             return more_items
         return (
             f"{more_items}, or the same pool without `half_width`: the false-positive rates account for "
-            f"{division.rate_share:.0%} of the variance of an ability, and `youden extend calls` adds the calls that estimate them"
+            f"{division.rate_share:.0%} of the variance of an ability, and `youden extend calls` adds the calls that estimate "
+            "them"
         )
     return f"`{command} --calls N --out NEW` makes a longer search; with the same store, stored answers are reused"
 
