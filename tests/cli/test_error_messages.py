@@ -178,7 +178,7 @@ def test_check_reports_a_finding_of_several_agents_once_and_placeholder_texts(yo
     text[20] = "a1,i7,NaN,prompt 7,g"
     (tmp_path / "mine.csv").write_text("\n".join(text), encoding="utf-8")
     ended = youden("check", "mine.csv")
-    assert "2 responses look like a placeholder for a missing value: #REF! (1), NaN (1), by 'a0', 'a1'." in ended.out
+    assert "2 responses look like a missing value or an error message: #REF! (1), NaN (1), by 'a0', 'a1'." in ended.out
     assert max(map(len, ended.out.splitlines())) <= 640
     slugs = re.findall(r"^\d+\. .*\[([\w-]+)\]$", ended.out, re.MULTILINE)
     effects = re.findall(r"^   (?!To do)(.*)$", ended.out, re.MULTILINE)

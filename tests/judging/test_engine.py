@@ -189,7 +189,7 @@ async def test_stored_failures_above_the_limit_stop_a_run_before_it_pays(store: 
     n_failures = len(plan) // 100 + 1
     async with WireServer(lambda n, body: Reply("Hm.") if n < n_failures else well_behaved(n, body)) as server:
         await judged.ask(half, pool, server.url, store, options=JudgingOptions(max_missing=1))
-        with pytest.raises(TooManyMissingError):
+        with pytest.raises(TooManyMissingError, match=rf"^{n_failures} of {len(half)} trials"):
             await judged.ask(plan, pool, server.url, store, options=JudgingOptions(max_missing=0.01))
     assert server.n_requests == len(half)
 

@@ -154,6 +154,21 @@ def test_rates_with_all_of_the_variance_do_not_multiply_the_calls() -> None:
 
 
 @pytest.mark.slow
+def test_a_half_width_that_the_rates_prevent_is_not_blamed_on_the_items_alone(
+    youden: Youden, tmp_path: Path, server: WireServer
+) -> None:
+    server.behave = answer_with_high_fpr
+    folder = write_run_config(tmp_path, server, half_width=0.05)
+    ended = youden("run", "r.yaml").well()
+    share = not_none(not_none(folder.read_facts().rates).variance_share)
+    assert (
+        "with this fraction of independent calls, these items do not allow intervals as narrow as requested"
+        in ended.err
+    )
+    assert f"without `half_width`: the false-positive rates account for {share:.0%} of the variance" in ended.err
+
+
+@pytest.mark.slow
 def test_a_plan_without_blocks_gets_no_advice_to_add_calls_of_all_agents(
     youden: Youden, tmp_path: Path, server: WireServer
 ) -> None:

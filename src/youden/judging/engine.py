@@ -217,8 +217,9 @@ class JudgedTrials:
 
         n_missing = counts.total() - counts["answered"]
         if exceeds_max_missing(n_missing, n_done, max_missing=self._options.max_missing, is_certain=stored):
-            counts_now = counts.copy()  # calls in flight may still be answered
-            self.stop.request_stop(partial(self._make_too_many_missing_error, counts_now))
+            # calls in flight may still be answered, and more stored outcomes may follow
+            final_counts = counts if stored else counts.copy()
+            self.stop.request_stop(partial(self._make_too_many_missing_error, final_counts))
         return reason
 
     def make_budget_error(self, budget: Budget) -> BudgetError:

@@ -111,7 +111,7 @@ def format_next_step(folder: RunFolder, facts: RunFacts, *, usd_per_call: float 
         names = " and ".join(pair)
         return f"to separate {names}, run a pool with more items under another name; self-trials cannot be extended"
     if plan.rounds is not None:
-        return _format_next_search(folder, plan)
+        return _format_next_search(folder, plan, facts)
     # a plan without blocks cannot be extended by calls of all agents
     division = find_call_division(plan, facts) if has_blocks_in_first_plan(plan) else None
     # other next steps also add at least a tenth of the present calls
@@ -122,10 +122,10 @@ def format_next_step(folder: RunFolder, facts: RunFacts, *, usd_per_call: float 
     return next_step
 
 
-def _format_next_search(folder: RunFolder, plan: Plan) -> str:
+def _format_next_search(folder: RunFolder, plan: Plan, facts: RunFacts) -> str:
     """Format the advice on how to continue a search that has stopped.
 
-    The advice depends on the reason for which it stopped.
+    The advice depends on the reason for which it stopped, and on whether false-positive rates dominate the intervals.
     """
     command = folder.format_command()
     stop_note = " ".join(plan.notes)  # contains the reason
@@ -137,7 +137,15 @@ def _format_next_search(folder: RunFolder, plan: Plan) -> str:
     if STOP_MESSAGES["narrow"] in stop_note:
         return f"`{command} --half-width X` with a smaller half-width adds rounds; stored answers are reused"
     if STOP_MESSAGES["items"] in stop_note:
-        return "for narrower intervals, run a pool with more items under another name"
+        more_items = "for narrower intervals, run a pool with more items under another name"
+        division = find_call_division(plan, facts)
+        if division is None:
+            return more_items
+        return (
+            f"{more_items}, or the same pool without `half_width`: the false-positive rates account for "
+            f"{division.rate_share:.0%} of the variance of an ability, and `youden extend calls` adds the calls that estimate "
+            "them"
+        )
     return f"`{command} --calls N --out NEW` makes a longer search; with the same store, stored answers are reused"
 
 

@@ -255,7 +255,7 @@ STOP_MESSAGES = {
     "judges": "stopped: the judges differ too much for intervals as narrow as requested; add judges, or set a larger half-width",
     "rates": "stopped: the false-positive rates are too uncertain for intervals as narrow as requested; set a larger N in "
     "`independent: pooled:N`, or a larger half-width",
-    "items": "stopped: these items do not allow intervals as narrow as requested",
+    "items": "stopped: with this fraction of independent calls, these items do not allow intervals as narrow as requested",
 }
 
 

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from youden.data.pools.sampled_texts import format_names, select_ids
 from youden.pools.checks.checked import format_subject
-from youden.pools.checks.languages import MIN_CLASSIFIED_CHARACTERS
 from youden.pools.checks.repeated import find_unusual_repeats
 from youden.protocol.self_trials import needs_self_trials, suggest_additions
 from youden.text.sentences import format_count
@@ -20,10 +19,14 @@ from youden.types import Finding, Pool
 from youden.types.pool import Floats
 
 PLACEHOLDER = re.compile(
-    r"\s*(#(REF!|N/A|VALUE!|NAME\?|DIV/0!|NULL!|NUM!|SPILL!|CALC!)|nan|null|none|undefined|\[object Object\])\s*",
-    re.IGNORECASE,
+    r"\s*(#(REF!|N/A|VALUE!|NAME\?|DIV/0!|NULL!|NUM!|SPILL!|CALC!)|nan|null|none|undefined|\[object Object\]"
+    r"|\[?[\w.]*(error|exception)(:| code|\]).*|http (error )?[45]\d\d\b.*|(request )?(timeout|timed out)\W*)\s*",
+    re.IGNORECASE | re.DOTALL,
 )
-"""Text that a spreadsheet shows if a formula failed, or that a program prints for a missing value."""
+"""Text that a spreadsheet shows if a formula failed, that a program prints for a missing value, or an error message of an API."""
+
+MAX_PLACEHOLDER_CHARACTERS = 300
+MAX_QUOTED_CHARACTERS = 40
 
 LONG_CHARACTERS = 100_000
 MIN_BLANK_SHARE = 0.05
@@ -178,13 +181,13 @@ def _find_blank_responses(pool: Pool) -> Iterator[Finding]:
 
 
 def _find_placeholders(pool: Pool) -> Iterator[Finding]:
-    """Report responses that only consist of a placeholder for a missing value, such as "#N/A" or "null"."""
+    """Report responses that only consist of a placeholder for a missing value, such as "null", or of an error message."""
     counts: Counter[str] = Counter()  # number of responses by placeholder
     reported: list[str] = []  # ids of agents
     for agent, texts in zip(cycle(pool.agents), pool.all_texts, strict=False):
         for text in texts:
-            if text is not None and len(text) < MIN_CLASSIFIED_CHARACTERS and PLACEHOLDER.fullmatch(text):
-                counts[text.strip()] += 1
+            if text is not None and len(text) <= MAX_PLACEHOLDER_CHARACTERS and PLACEHOLDER.fullmatch(text):
+                counts[text.strip()[:MAX_QUOTED_CHARACTERS]] += 1
                 reported.append(agent.id)
     if not counts:
         return
@@ -194,10 +197,10 @@ def _find_placeholders(pool: Pool) -> Iterator[Finding]:
     examples = ", ".join(f"{placeholder} ({count:,})" for placeholder, count in counts.most_common(5))
     yield Finding(
         "stand-ins",
-        f"{format_count(n_responses, 'response', 'looks', 'look')} like a placeholder for a missing value: "
+        f"{format_count(n_responses, 'response', 'looks', 'look')} like a missing value or an error message: "
         f"{examples}, by {format_names(agents)}.",
         "They are judged like any other response. The judge answers no to their paired trials, or yes if both responses are the "
-        "same placeholder.",
+        "same text.",
         "Remove these rows, so that the cells are missing, or import the responses again.",
         agents=agents,
         facts={"n": n_responses},
