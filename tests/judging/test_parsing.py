@@ -261,7 +261,7 @@ def test_an_answer_with_two_labels_is_missing_unless_a_first_or_last_line_is_a_l
     labels = {word for line in lines for word in line} & {"YES", "NO"}
     alone = {line[0] for line in (*lines[:1], *lines[-1:]) if len(line) == 1} & {"YES", "NO"}
     *_, word_before, last_word = ["", "", *text.split()]
-    is_statement = word_before == "perhaps" or word_before.endswith((".", ",", ":", "*"))
+    is_statement = word_before == "perhaps" or word_before.endswith((".", ",", ":", "*")) or last_word.startswith("*")
     is_retracted = is_statement and bool({last_word.strip("*.,:").upper()} & labels - alone)
     expected = labels if len(labels) == 1 else alone if len(alone) == 1 and not is_retracted else {None}
     assert {find_label(text, SAME.labels)} == expected
