@@ -120,6 +120,19 @@ async def test_the_run_that_sent_a_batch_pays_for_it_although_another_run_fetche
         assert verdicts.total_usd == pytest.approx(120 * 101 / 1e6)
 
 
+async def test_a_batch_without_usage_has_its_maximum_cost_whichever_run_fetches_it(place: str) -> None:
+    """The run that fetches the batch needs only a part of its requests."""
+    part = replace(PLAN, trials=PLAN.trials.take(slice(20)))
+    async with BatchServer(lambda n, body: replace(well_behaved(n, body), usage=None), looks_needed=2) as server:
+        with pytest.raises(asyncio.CancelledError):
+            await as_run("first", server.url, place, HALF, cap=10.0, sleep=stopped)
+        with open_store(place) as store:
+            (job,) = read_pending_jobs(store.backend)
+        await as_run("second", server.url, place, part, cap=10.0)
+        with open_store(place) as store:
+            assert list_total_payments(store)["first"].usd == pytest.approx(job.usd, rel=0.01)
+
+
 async def test_a_run_does_not_wait_for_batches_without_its_requests(place: str) -> None:
     async with BatchServer(looks_needed=2) as server:
         with pytest.raises(asyncio.CancelledError):
