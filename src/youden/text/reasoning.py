@@ -91,8 +91,8 @@ def split_reasoning(reply: str) -> Answer:
 
     code_block = _CODE_BLOCK.match(reply)
     if code_block is not None:
-        answer = split_reasoning(reply[code_block.end() :]).text
-        return Answer(answer if code_block[0].endswith("```") else None, reasoned=True)
+        text_after_block = split_reasoning(reply[code_block.end() :]).text
+        return Answer(text_after_block if code_block[0].endswith("```") else None, reasoned=True)
 
     open_names: list[str] = []
     end = None
