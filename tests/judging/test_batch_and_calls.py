@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from batch_server import BatchServer
-from commands import Youden
+from commands import Youden, wire_judge, write_small_run
 from judged import ENVIRONMENT, NOWHERE, ask, dense_plan, judge_config
 from scripted import Counted, Scripted
 from small_pools import make_pool
 from stops import until
-from wire_server import Reply, WireServer, well_behaved
+from wire_server import Reply, WireServer, running, well_behaved
 from youden.errors import BudgetError, IncompleteRunError
 from youden.judging.backends.wire import WireJudge
 from youden.judging.call.connection import Connection
@@ -118,6 +118,36 @@ async def test_the_run_that_sent_a_batch_pays_for_it_although_another_run_fetche
         assert payments["first"].usd == pytest.approx(120 * 101 / 1e6)
         verdicts, _ = await as_run("first", server.url, place, HALF, cap=10.0)
         assert verdicts.total_usd == pytest.approx(120 * 101 / 1e6)
+
+
+async def test_a_batch_without_usage_has_its_maximum_cost_whichever_run_fetches_it(place: str) -> None:
+    """The run that fetches the batch needs only a part of its requests."""
+    part = replace(PLAN, trials=PLAN.trials.take(slice(20)))
+    async with BatchServer(lambda n, body: replace(well_behaved(n, body), usage=None), looks_needed=2) as server:
+        with pytest.raises(asyncio.CancelledError):
+            await as_run("first", server.url, place, HALF, cap=10.0, sleep=stopped)
+        with open_store(place) as store:
+            (job,) = read_pending_jobs(store.backend)
+        await as_run("second", server.url, place, part, cap=10.0)
+        with open_store(place) as store:
+            assert list_total_payments(store)["first"].usd == pytest.approx(job.usd, rel=0.01)
+
+
+@pytest.mark.slow
+def test_a_run_whose_folder_is_renamed_pays_for_its_batches_in_progress(youden: Youden, tmp_path: Path) -> None:
+    with running(BatchServer(faults={"look": ["401"]})) as server:
+        judge = wire_judge(server.url, price=1000)
+        write_small_run(tmp_path, "c", judge=judge, store="v.db", max_cost=200)
+        command = ("judge", "c.yaml", "--mode", "batch", "--poll", "0.01")
+        assert "[judge-key]" in youden(*command).err
+        (tmp_path / "runs/c").rename(tmp_path / "runs/final")
+        youden(*command, "--out", "runs/final").well()
+        cost = len(server.bodies) * 101 / 1000
+        assert youden("plan", "runs/final/config.yaml", "--json").said["paid"]["usd"] == pytest.approx(cost)
+        with open_store(tmp_path / "v.db") as store:
+            (payments,) = list_total_payments(store).values()
+    assert payments.usd == pytest.approx(cost)
+    assert payments.usd_unconfirmed == 0
 
 
 async def test_a_run_does_not_wait_for_batches_without_its_requests(place: str) -> None:

@@ -113,13 +113,13 @@ def test_a_run_parsed_by_an_earlier_version_is_parsed_again(youden: Youden, tmp_
         n = server.n_requests
         verdicts = tmp_path / "runs" / "c" / "verdicts.parquet"
         table = pq.read_table(verdicts)
-        metadata = {name: text.replace(b"label/6", b"label/5") for name, text in table.schema.metadata.items()}
+        metadata = {name: text.replace(b"label/7", b"label/6") for name, text in table.schema.metadata.items()}
         wrong = table.set_column(table.schema.get_field_index("answer"), "answer", pc.subtract(1.0, table["answer"]))
         pq.write_table(wrong.replace_schema_metadata(metadata), verdicts)
         assert youden("judge", "c.yaml").code == 0
         assert server.n_requests == n
     assert pq.read_table(verdicts)["answer"].equals(table["answer"])
-    assert b"label/6" in b"".join(pq.read_schema(verdicts).metadata.values())
+    assert b"label/7" in b"".join(pq.read_schema(verdicts).metadata.values())
 
 
 def examined(server: WireServer, **changes: Any) -> Diagnosis:

@@ -397,7 +397,8 @@ async def test_a_run_whose_requests_are_all_rejected_ends_and_is_resumed(
     monkeypatch.setattr("youden.judging.call.learned_rate.MAX_BLOCKED_SECONDS", 0.0)
     async with WireServer(lambda _n, _body: Reply(status=429, headers={"Retry-After": "0"})) as server:
         with pytest.raises(
-            IncompleteRunError, match=r"rejects all requests with HTTP 429, for 300 s so far.*same command again.*\[rate-limit\]"
+            IncompleteRunError,
+            match=r"rejects all requests with HTTP 429, for 300 s so far.*same command again.*\[rate-limit\]",
         ):
             await ask(PLAN, POOL, server.url, store)
         assert server.n_requests >= MAX_REJECTIONS_IN_A_ROW

@@ -88,6 +88,9 @@ UNPARSED: dict[Decision, list[Completion]] = {
             ("No, they differ. (YES would mean the same source)", "No doubt about it: YES.", "***\nYES\n\nno?"),
         ),
         *map(completion_of, ("Answer: Yes\n\nReason: an answer NO would need different topics", "YES\nNO")),
+        *map(
+            completion_of, ("YES?", "**Yes**?", "YES (?)", "Is it YES?", "OUI ?", "YES: 0.2", "P(YES) = 0.3", "Yes-ish")
+        ),
     ],
     "json": [
         *map(completion_of, ("YES", '{"answer": "MAYBE"}', '{"answer": true}', "[]", '{"no": "YES"}', "", '"YES"')),
@@ -95,6 +98,7 @@ UNPARSED: dict[Decision, list[Completion]] = {
             completion_of,
             ('{"answer": "YES", "answer": "NO"}', 'NO {"answer": "YES"}', '{"answer": "YES"}{"answer": "NO"}'),
         ),
+        completion_of('{"answer": "YES?"}'),
         completion_of('```json\n{"answer": "YES"}\n```\n```json\n{"answer": "NO"}\n```'),
     ],
     "logprobs": [
@@ -256,7 +260,10 @@ def test_an_answer_with_two_labels_is_missing_unless_a_first_or_last_line_is_a_l
     lines = [[word.strip("*.,:").upper() for word in line.split()] for line in text.splitlines() if line.strip()]
     labels = {word for line in lines for word in line} & {"YES", "NO"}
     alone = {line[0] for line in (*lines[:1], *lines[-1:]) if len(line) == 1} & {"YES", "NO"}
-    expected = labels if len(labels) == 1 else alone if len(alone) == 1 else {None}
+    *_, word_before, last_word = ["", "", *text.split()]
+    is_statement = word_before == "perhaps" or word_before.endswith((".", ",", ":", "*")) or last_word.startswith("*")
+    is_retracted = is_statement and bool({last_word.strip("*.,:").upper()} & labels - alone)
+    expected = labels if len(labels) == 1 else alone if len(alone) == 1 and not is_retracted else {None}
     assert {find_label(text, SAME.labels)} == expected
 
 
@@ -375,10 +382,77 @@ def test_a_negated_label_or_an_ordinary_word_is_not_an_answer(labels: tuple[str,
     assert {text: find_label(text, labels) for text in texts} == dict.fromkeys(texts)
 
 
+RETRACTIONS = (
+    *(
+        "Wait, NO",
+        "Actually, NO.",
+        "Hmm, actually no, they differ",
+        "On second thought, they differ.",
+        "Sorry, I meant NO.",
+    ),
+    *(
+        "No, wait.",
+        "Oh no, that is wrong.",
+        "I was wrong; NO.",
+        "Final answer: NO",
+        "The correct answer is NO.",
+        "Attendez, NO",
+    ),
+    *("Let me reconsider: the dates differ.", "On reflection, I am not sure.", "I cannot determine this."),
+)
+REFUSALS = (
+    *(
+        "No, I can't answer that",
+        "No, I cannot compare these",
+        "No. I’m unable to help with that.",
+        "NO, I won't answer.",
+    ),
+    *(
+        "No, as an AI language model I cannot judge this.",
+        "No, I don't know.",
+        "No, I refuse.",
+        "No\nIt cannot be determined.",
+    ),
+    *(
+        "No, it is impossible to tell.",
+        "No - cannot determine.",
+        "No, not enough information.",
+        "Yes, I can help with that!",
+    ),
+)
+ORDINARY_COMPOUNDS = ("It's a no-brainer.", "No-one can say.", "Both concern Chanel No. 5.")
+
+
+@pytest.mark.parametrize("text", [*(f"YES\n{end}" for end in RETRACTIONS), *REFUSALS, *ORDINARY_COMPOUNDS])
+def test_a_retracted_label_or_a_refusal_is_not_an_answer(text: str) -> None:
+    assert find_label(text, ("YES", "NO")) is None
+
+
+@pytest.mark.parametrize(
+    ("labels", "label", "texts"),
+    [
+        (("YES", "NO"), "YES", ["YES\nBoth wait for a ferry. The wait was long.", "YES\nI can't tell them apart."]),
+        (("YES", "NO"), "YES", ["YES\nBoth say that it is wrong to steal.", "YES\nThe answer is not NO."]),
+        (("YES", "NO"), "NO", ["No, I can't see any overlap.", "No, they can't match.", "No, actually they differ."]),
+        (
+            ("YES", "NO"),
+            "NO",
+            ["No, not enough overlap.", "Wait, the dates differ. NO", "No, I don't know of any overlap."],
+        ),
+        (("A", "B", "TIE"), "A", ["A\nB is vague.", "A\nIt is clearer than B.", "A\nThe date is missing in B."]),
+        (("A", "B", "TIE"), "A", ['A\nB says "I cannot help with that".', "A\nB cannot answer the question."]),
+        (("FIRST", "SECOND", "TIE"), "FIRST", ["FIRST\nThe second response is vague."]),
+    ],
+)
+def test_an_explanation_does_not_retract_its_label(labels: tuple[str, ...], label: str, texts: list[str]) -> None:
+    assert {text: find_label(text, labels) for text in texts} == dict.fromkeys(texts, label)
+
+
 def test_a_long_reply_without_an_answer_is_missing() -> None:
     text = f"not {'_ ' * 200}. {'This is a hard question. ' * 20_000}"
     assert find_label(text, ("A", "B", "TIE")) is None
     assert find_label(text.replace("a hard", "no hard"), ("YES", "NO")) is None
+    assert find_label("YES" + "." * 9_000 + "\n" * 9_000 + "no. " * 9_000 + "?", ("YES", "NO")) is None
 
 
 THOUGHT = "<think>\nThe label might be NO or YES. I first thought NO.\n</think>\n\n"
@@ -455,7 +529,7 @@ async def test_each_decision_is_requested_and_read_back(tmp_path: Path, backend:
     yes = truth(PLAN)
     np.testing.assert_array_equal(result.hard_answer, yes)
     np.testing.assert_allclose(result.answer, np.where(yes == 1, 0.9, 0.1) if decision == "logprobs" else yes)
-    parser = {"text": "label/6", "json": "json/5", "logprobs": "logprobs/6"}[decision]
+    parser = {"text": "label/7", "json": "json/6", "logprobs": "logprobs/7"}[decision]
     assert (result.judge["decision"], result.judge["parser"]) == (decision, parser)
 
 

@@ -58,6 +58,12 @@ HARMONY = "<|channel|>analysis<|message|>NO?<|end|><|start|>assistant"
         "<antThinking>NO</antThinking>YES",
         "<|channel>thought\nNO<channel|>YES",
         "<|channel>thought\n<channel|>YES",
+        *(
+            f"<{name}>NO</{name}>YES"
+            for name in ("inner_thoughts", "internal-reasoning", "self_reflection", "think_aloud")
+        ),
+        "```thinking\nNO\n```\nYES",
+        "```Reasoning\nNO\n```\n<think>NO</think>YES",
     ],
 )
 def test_only_text_after_the_last_reasoning_block_is_the_answer(reply: str) -> None:
@@ -85,6 +91,8 @@ def test_only_text_after_the_last_reasoning_block_is_the_answer(reply: str) -> N
         "<|think|>NO",
         "<|channel>thought\nNO",
         "<cot>NO",
+        "```thinking\nNO",
+        "```thinking\nNO\n```\n<think>NO",
     ],
 )
 def test_an_unfinished_reasoning_block_leaves_no_answer(reply: str) -> None:
@@ -93,7 +101,17 @@ def test_an_unfinished_reasoning_block_leaves_no_answer(reply: str) -> None:
 
 @pytest.mark.parametrize(
     "reply",
-    ["YES", "", "I think NO", "<b>YES</b>", "analysis: YES", "Analysis shows NO", "<think/>YES", "1 < 2 and 3 > 2"],
+    [
+        "YES",
+        "",
+        "I think NO",
+        "```text\nYES\n```",
+        "<b>YES</b>",
+        "analysis: YES",
+        "Analysis shows NO",
+        "<think/>YES",
+        "1 < 2 and 3 > 2",
+    ],
 )
 def test_a_reply_without_a_reasoning_block_is_the_answer(reply: str) -> None:
     assert split_reasoning(reply) == Answer(reply, reasoned=False)

@@ -24,7 +24,7 @@ from youden.judging.scheduler.options import JudgingOptions
 from youden.judging.scheduler.progress_log import ProgressLog
 from youden.judging.scheduler.shutdown import check_answered, run_until_stopped
 from youden.judging.store.accounts import calibration_account, read_run_payments
-from youden.judging.store.answers import load_backend_class, open_store_of_folder
+from youden.judging.store.answers import load_backend_class, open_store, open_store_of_folder
 from youden.judging.store.shared_budget import SharedBudget
 from youden.judging.store.worker_group import (
     WorkerGroup,
@@ -32,6 +32,7 @@ from youden.judging.store.worker_group import (
     add_unconfirmed_amount,
     coordinate_run,
     join_as_worker,
+    take_over_batches,
 )
 from youden.pipeline.alternative_rankings import check_partner_rules
 from youden.pipeline.fitted_run import check_target
@@ -315,6 +316,7 @@ def join_group(planned: PlannedRun, *, is_coordinator: bool = True) -> AbstractC
     account = get_cost_account(planned.config, planned.plan)
     if not is_coordinator:
         return join_as_worker(store, run=run, account=account)
+    _take_over_batches(planned, account)
     return coordinate_run(store, run=run, account=account, saved=_read_saved_payments(planned.config, planned.plan))
 
 
@@ -324,6 +326,18 @@ def get_run_name(folder: RunFolder, plan: Plan) -> str:
     Workers in other directories and on other hosts find the run by this name, so it contains no path.
     """
     return f"{folder.path.resolve().name} {get_extensions(plan).pool[:12]}"
+
+
+def _take_over_batches(planned: PlannedRun, account: str) -> None:
+    """Let a run whose folder was renamed pay for its batches in progress. A copy does not pay for those of the original."""
+    config = planned.config
+    old_account = _find_recorded_account(planned.folder)
+    if old_account in (None, account) or config.store_file is None:
+        return
+    old_folder = config.store_file.resolve().parent / old_account
+    if not old_folder.exists():
+        with open_store(config.store_location) as store:
+            take_over_batches(store, old_account, account)
 
 
 def collect_answers(

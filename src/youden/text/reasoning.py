@@ -11,8 +11,8 @@ import re
 from typing import NamedTuple
 
 _NAME = (
-    r"(?:[\w-]+:)?((?:ant)?think(?:ing)?|(?!(?:begin|start|end|no)_)[a-z]+_think|thoughts?|reason(?:ing)?|reflection|analysis|"
-    r"scratch_?pad|rationale|deliberation|cot|chain[_-]of[_-]thought|inner[_-]monologue)(?:[_-](?:process|steps?|fast|faster))?"
+    r"(?:[\w-]+:)?(?:(?:inner|internal|my|self)[_-])?((?:ant)?think(?:ing)?|(?!(?:begin|start|end|no)_)[a-z]+_think|thoughts?|reason(?:ing)?|reflection|analysis|"
+    r"scratch_?pad|rationale|deliberation|cot|chain[_-]of[_-]thought|monologue)(?:[_-](?:aloud|content|process|steps?|fast|faster))?"
 )
 _LESS_THAN, _GREATER_THAN = r"(?:<\|?|&lt;)", r"(?:>|&gt;)"
 _TAG = re.compile(
@@ -38,6 +38,9 @@ _END_OF_MESSAGE = re.compile(r"<\|(?:end|return|call|start)\|>.*", re.IGNORECASE
 _ANY_CHANNEL = re.compile(r"<\|channel\|>", re.IGNORECASE)
 _BARE_ANALYSIS = re.compile(r"\s*analysis(?:(?=[^\W\d_]|[\"'])|.*assistantfinal)", re.DOTALL)
 _BARE_FINAL = "assistantfinal"
+_CODE_BLOCK = re.compile(
+    r"\s*```(?:think(?:ing)?|thoughts?|reasoning)[ \t]*\n.*?(?:^```|\Z)", re.DOTALL | re.IGNORECASE | re.MULTILINE
+)
 
 
 class Answer(NamedTuple):
@@ -85,6 +88,11 @@ def split_reasoning(reply: str) -> Answer:
     if _BARE_ANALYSIS.match(reply):
         _, separator, answer = reply.rpartition(_BARE_FINAL)
         return Answer(answer if separator else None, reasoned=True)
+
+    code_block = _CODE_BLOCK.match(reply)
+    if code_block is not None:
+        text_after_block = split_reasoning(reply[code_block.end() :]).text
+        return Answer(text_after_block if code_block[0].endswith("```") else None, reasoned=True)
 
     open_names: list[str] = []
     end = None

@@ -454,8 +454,8 @@ class BatchRunner:
     def _store_outcomes(self, job: Job, outcomes: Mapping[str, Completion | CallError]) -> tuple[float, float]:
         """Store the outcomes of the requests of a batch, and sum their costs.
 
-        The batch of an earlier process may also contain requests that this plan does not need. Their answers are stored, and
-        their failures are ignored.
+        The batch of an earlier process may also contain requests that this plan does not need. Their answers are stored, but not
+        their failures.
 
         job : record of the batch, with the cost account of the run that has sent it
         outcomes : answer or failure of each request, by its hash
@@ -481,8 +481,8 @@ class BatchRunner:
                 max_cost = max_call_cost(self._config, call.request)
                 max_costs.append(max_cost)
                 actual_costs.append(self._store_outcome(job, call, outcome, max_cost=max_cost))
-            elif isinstance(outcome, Completion):
-                actual_costs.append(self._store_answer_of_other_plan(job, key, outcome))
+            else:
+                actual_costs.append(self._store_outcome_of_other_plan(job, key, outcome))
         return math.fsum(max_costs), math.fsum(actual_costs)
 
     def _find_rows(self, outcomes: Mapping[str, Completion | CallError]) -> dict[str, list[int]]:
@@ -494,11 +494,21 @@ class BatchRunner:
                 rows_by_key[key].append(row)
         return rows_by_key
 
-    def _store_answer_of_other_plan(self, job: Job, key: str, completion: Completion) -> float:
-        """Store an answer that no row of this plan needs, and return its cost in USD by the reported usage."""
-        usd = call_cost(self._config, completion.tokens_in, completion.tokens_out)
+    def _store_outcome_of_other_plan(self, job: Job, key: str, outcome: Completion | CallError) -> float:
+        """Store and pay for an outcome that no row of this plan needs, and return its cost in USD. A failure is not stored.
+
+        If the cost is not reported, it is the mean largest possible cost of the requests of the batch.
+        """
+        completion = outcome if isinstance(outcome, Completion) else None
+        if completion is not None and completion.tokens_in + completion.tokens_out > 0:
+            usd = call_cost(self._config, completion.tokens_in, completion.tokens_out)
+        else:
+            is_unbilled = isinstance(outcome, CallError) and outcome.unbilled
+            usd = 0.0 if is_unbilled else job.usd / len(job.keys)
+
         book_cost(self._store, job.account, key, usd, completion)
-        self._store.add(key, completion, may_flush=False)
+        if completion is not None:
+            self._store.add(key, completion, may_flush=False)
         return usd
 
     def _store_outcome(self, job: Job, call: Call, outcome: Completion | CallError, *, max_cost: float) -> float:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import lru_cache
 
 
@@ -17,10 +17,11 @@ def find_label(text: str, labels: Collection[str]) -> str | None:
     - If only one label occurs in the text, it is the answer. One of its occurrences must be a real answer: neither negated
       ("YES is wrong") nor an ordinary word of a sentence ("no doubt").
     - Otherwise, the answer is the label that is the whole first line or the whole last line. If both lines are labels, they
-      must be the same.
+      must be the same. The label of the first line does not count if the text ends with another label, as in "YES\\nWait, NO".
+    - A label that the rest of the text withdraws is not an answer, as in "YES. Wait, they differ" and "No, I cannot answer that".
 
-    Punctuation and Markdown around a line, and lines with an empty checkbox, are ignored. Letter case does not matter, except for
-    a label of one letter within a line: "a" is not the label A.
+    Punctuation and Markdown around a line, and lines with an empty checkbox, are ignored, but a label with a question mark is not
+    an answer. Letter case does not matter, except for a label of one letter within a line: "a" is not the label A.
 
     Examples
     --------
@@ -33,15 +34,37 @@ def find_label(text: str, labels: Collection[str]) -> str | None:
     choices = tuple(labels)
     normalized_text = _UNCHECKED_LINE.sub("", _normalize_characters(text))
     occurrences = list(_iter_labels(normalized_text, choices))
+    label = _find_stated_label(normalized_text, choices, occurrences)
+    ends = [match.end() for name, match in occurrences if name == label and _may_be_answer(name, match)]
+    end = max(ends, default=0)
+    is_withdrawn = any(pattern.search(normalized_text, end) for pattern in (_RETRACTION, _REFUSAL))
+    return None if is_withdrawn else label
+
+
+def _find_stated_label(
+    text: str, labels: tuple[str, ...], occurrences: Sequence[tuple[str, re.Match[str]]]
+) -> str | None:
+    """Find the only label of a text, or else the label on its first or last line; None if the answer is not clear.
+
+    occurrences : the labels that occur in the text, each with its match
+    """
     distinct_labels = {label for label, _ in occurrences}
     if len(distinct_labels) == 1 and any(_may_be_answer(label, match) for label, match in occurrences):
         return distinct_labels.pop()
 
-    lines = [line for line in normalized_text.splitlines() if _SURROUNDING_MARKS.sub("", line)]
-    first_and_last_line = lines[:1] + lines[-1:]
-    labels_of_lines = {parse_label(line, choices) for line in first_and_last_line}
-    labels_of_lines.discard(None)  # a line that is not a label
-    return labels_of_lines.pop() if len(labels_of_lines) == 1 else None
+    lines = [line for line in text.splitlines() if _SURROUNDING_MARKS.sub("", line)]
+    first_label, last_label = (parse_label("".join(line), labels) for line in (lines[:1], lines[-1:]))
+    if last_label is not None:
+        return last_label if first_label in (None, last_label) else None
+    ends_with_other_label = any(label != first_label and _is_stated_at_end(match) for label, match in occurrences)
+    return None if ends_with_other_label else first_label
+
+
+def _is_stated_at_end(match: re.Match[str]) -> bool:
+    """Return whether a label ends a text and is stated there as the answer, as in "Wait, NO" and "the answer is NO"."""
+    text, start, end = match.string, match.start(), match.end()
+    is_at_end = _ONLY_MARKS.match(text, end) is not None
+    return is_at_end and _STATEMENT_BEFORE.search(text, max(start - _MAX_CHARACTERS_BEFORE, 0), start) is not None
 
 
 _EMPTY_BOX = r"\[[ \t]\]|\([ \t]\)|[☐⬜○]"
@@ -73,7 +96,7 @@ def _iter_labels(text: str, labels: tuple[str, ...]) -> Iterator[tuple[str, re.M
 
 _NEGATIVE_WORDS = (
     r"\w+n['’]t|not|never|cannot|hardly|unable|impossible|far from|nowhere near|anything but|"
-    "loser|weaker|weakest|worse|worst"
+    "unlikely|loser|weaker|weakest|worse|worst"
 )
 _NEGATION_BEFORE = re.compile(
     rf"""\b(?:{_NEGATIVE_WORDS}|no|neither|nor|instead of|(?:better|rather) than|"""
@@ -85,23 +108,60 @@ _NEGATION_BEFORE = re.compile(
 _MAX_CHARACTERS_BEFORE = 100
 """Number of characters before a label that are searched for a negative word."""
 
+_ONLY_MARKS = re.compile(r"[\W_]*\Z")
+_STATEMENT_BEFORE = re.compile(
+    r"(?:^|[^\w\s]|\b(?:is|be|to|say|choose|pick|prefer|meant?|answer|label|verdict|actually|maybe|perhaps|probably|rather))"
+    r"(?:[\W_]|\b(?:the|a|answer|option|response|text)\b)*\Z",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""Punctuation or a word before a label that is stated as the answer, at the end of the text before the label."""
+
+_SENTENCE_START = r"(?:^|[.!?;:…–—]|[ \t]-)[\W_]{0,9}(?:(?:ah|but|hm+|no|oh|sorry|well)\b[\W_]{1,9}){0,3}"
+_RETRACTION = re.compile(
+    rf"""(?:{_SENTENCE_START}|,[ \t]*)wait\b(?:[ \t]*(?:[^\w\s-]|$)|[ \t]+(?:no|an?)\b)|"""
+    rf"""{_SENTENCE_START}(?:actually|apologies|correction|hold on|let me (?:re\w+|think|correct)|never ?mind|"""
+    r"""on (?:second thoughts?|(?:further )?reflection)|(?:scratch|strike) that|"""
+    r"""(?:that|this)(?:['’]s| (?:is|was)) (?:false|incorrect|wrong|a mistake)(?![ \t]+\w)|"""
+    r"""I (?:mean|meant|misread|was wrong|made an? (?:error|mistake)|(?:have )?changed my mind|take (?:it|that) back))\b""",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""The beginning of a sentence that retracts an answer, such as "Wait, they differ" and "On second thought, they differ"."""
+
+_TASK = (
+    "answer|assist|compare|comply|decide|decline|determine|do (?:so|that|this)|evaluate|fulfill?|give|help|judge|process|"
+    r"provide|respond|say(?: for (?:certain|sure))?(?=[\W_]*$)|tell(?! th)|view"
+)
+_REFUSAL = re.compile(
+    r"""(?:(?<!["“'‘])\bI|[^\w\s])[ \t]*(?:(?:can|could|will|would|must)(?: ?not|n['’]t)?|can['’]t|won['’]t|['’]ll|"""
+    rf"""(?:['’]m |am )?(?:unable|not able|not going) to|['’]d be (?:glad|happy) to) (?:\w+ly )?(?:{_TASK})\b|"""
+    r"""\bI (?:refuse|decline|(?:do not|don['’]t) (?:know(?! (?:any|of))|have (?:enough|sufficient)))\b|"""
+    r"""\b(?:it|that|this) (?:cannot|can['’]t) be (?:answered|compared|decided|determined|judged)\b|"""
+    rf"""\b(?:im|not )possible to (?:{_TASK})(?=[ \t]*(?:[^\w\s]|$)|[ \t]+(?:if|whether)\b)|"""
+    r"""\b(?:insufficient|not enough) (?:context|information)\b""",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""Words of a judge that does not compare, such as "I cannot answer that" and "it is impossible to tell"."""
+
 _VERB = "is|was|are|were|be|seems|looks|does|did|has|can|could|should|would"
 _NEGATION_AFTER = re.compile(
     r"""["”'’*]*[ \t]+(?:if|unless|only if|"""
     r"""(?:(?:response|answer|text|option|one) )?"""
     rf"""(?:(?:{_VERB}) )*(?:the )?(?!hardly any\b)"""  # NO hardly any overlap
     rf"""(?:{_NEGATIVE_WORDS}|fails|lacks|loses|misses|false|incorrect|inferior|less|wrong))\b|"""
-    r"""["”'’*]*[ \t]*[:=][ \t]*(?:false|0)\b(?![.,]\d|[ \t]\w)""",
+    r"""["”'’*)]*[ \t]*[:=][ \t]*(?:(?:false|0)\b(?![.,]\d|[ \t]\w)|\d*[.,]\d|\d+[ \t]?%)|"""
+    r"""[^\w\s]*[ \t]*[?؟]|[ \t]\(\?|[-‐]\w""",
     re.IGNORECASE,
 )
-"""A condition directly after a label, or a negative word after a label and words such as "response is".
+"""A condition, probability or question mark directly after a label, or a negative word after words such as "response is".
 
-Examples: "YES if both …", "YES is wrong", "The first response is worse", "YES: false".
+Examples: "YES if both …", "YES is wrong", "The first response is worse", "YES: false", "YES: 0.2", "YES?", "no-one".
 """
 
 _CONJUNCTIONS = "as|because|but|due|for|over|since|than|with"
 _SUBJECTS = "and|both|it|that|the|there|these|they|this|those|we|I"
-_NO = re.compile(rf"[Nn]o[ \t]+(?!(?:{_CONJUNCTIONS}|{_SUBJECTS}|based|given|is)\b)\w")  # no doubt
+_NO = re.compile(
+    rf"[Nn]o(?:\.[ \t]*\d|[ \t]+(?!(?:{_CONJUNCTIONS}|{_SUBJECTS}|based|given|is)\b)\w)"
+)  # no doubt, No. 5
 _ARTICLE_OR_PRONOUN = re.compile(  # a hard question, I think
     rf"(?:a|I|(?<![\w,] )A)(?:[ \t]+|['’])(?!(?:{_CONJUNCTIONS}|{_SUBJECTS}|\w*(?<![su])s)\b)\w"
 )
@@ -129,8 +189,8 @@ def _may_be_answer(label: str, match: re.Match[str]) -> bool:
 def parse_label(text: str, labels: tuple[str, ...]) -> str | None:
     """Return the label that a text consists of; None if the text contains anything else.
 
-    Letter case, white space, punctuation and Markdown around the label are ignored. The number of a list item, as in "1. YES", is
-    also ignored if no label begins with a digit.
+    Letter case, white space, punctuation and Markdown around the label are ignored, except a question mark after it. The number
+    of a list item, as in "1. YES", is also ignored if no label begins with a digit.
 
     labels : labels that may be answered
     """
@@ -152,8 +212,11 @@ def _find_only_match(text: str, labels: tuple[str, ...], normalize: Callable[[st
 
 
 _ITEM_NUMBER = re.compile(r"^[\W_]*\d+[.)]\s")
-_SURROUNDING_MARKS = re.compile(r"^(?:(?!-\d)[\W_])+|(?<![\W_])[\W_]+$")
-"""Punctuation and Markdown around a label (quotes, emphasis, list markers). A minus sign belongs to its number."""
+_SURROUNDING_MARKS = re.compile(r"^(?:(?!-\d)[\W_])+|(?<![\W_])(?:(?![?؟])[\W_])+$")
+"""Punctuation and Markdown around a label (quotes, emphasis, list markers).
+
+A minus sign belongs to its number. A question mark after a label is not removed, because "YES?" is not an answer.
+"""
 
 
 def _normalize_characters(text: str) -> str:

@@ -26,7 +26,7 @@ from youden.types.pool import Json
 
 Decision = Literal["text", "json", "logprobs"]
 
-PARSERS: Mapping[Decision, str] = {"text": "label/6", "json": "json/5", "logprobs": "logprobs/6"}
+PARSERS: Mapping[Decision, str] = {"text": "label/7", "json": "json/6", "logprobs": "logprobs/7"}
 MAX_TOKENS: Mapping[Decision, int] = {"text": 8, "json": 32, "logprobs": 1}
 TOP_LOGPROBS = 5
 

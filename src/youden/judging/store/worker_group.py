@@ -29,7 +29,7 @@ from youden.judging.call.budget import PICODOLLARS_PER_USD
 from youden.judging.store.accounts import list_run_payments, read_run_payments, unconfirmed_account
 from youden.judging.store.answers import Store, open_store
 from youden.judging.store.contract import Member, Payment, column_names, read_all_rows
-from youden.judging.store.leases import LEASE_SECONDS, is_dead_process, new_holder_name
+from youden.judging.store.leases import LEASE_SECONDS, is_dead_process, new_holder_name, new_id, read_pending_jobs
 from youden.types.payments import RunPayments
 
 HEARTBEAT_SECONDS = 1.0
@@ -487,6 +487,32 @@ def add_pending_batches(store: Store, account: str, paid: RunPayments) -> RunPay
     """Return what an account has paid, with the largest possible cost of its pending batches added to `usd_unconfirmed`."""
     usd_in_batches = _sum_pending_batches(store).get(account, 0.0)
     return replace(paid, usd_unconfirmed=paid.usd_unconfirmed + usd_in_batches)
+
+
+def take_over_batches(store: Store, old_account: str, account: str) -> None:
+    """Let a run whose folder was renamed pay for its batches in progress, and not the account of its old path.
+
+    A batch that another process polls is left out.
+
+    Parameters
+    ----------
+    store : Store
+        Store of the run.
+    old_account, account : str
+        Names of the cost accounts of the run under its old and its present path.
+    """
+    leases = store.leases()
+    lease_keys = [job.lease_key for job in read_pending_jobs(store.backend) if job.account == old_account]
+    leased_keys = leases.acquire(lease_keys)
+
+    # read the records again, because another process may have changed them before its lease was taken over
+    jobs = [job for job in read_pending_jobs(store.backend) if job.lease_key in leased_keys]
+    for job in jobs:
+        store.settle(job.id, replace(job, account=account, id=new_id()).row)
+    store.flush()
+    for job in jobs:
+        release_unspent(store, old_account, job.usd)
+    leases.release()
 
 
 def release_unspent(store: Store, account: str, usd: float) -> None:
