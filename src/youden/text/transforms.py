@@ -260,7 +260,7 @@ _MIN_SUBSTITUTED_LETTERS = 4
 
 FILLER = (
     "It is worth noting that this deserves attention.",
-    "There is, of course, more that could be said about this.",
+    "There is, of course, more to say about this.",
     "As is often the case, the details matter here.",
     "In this respect a number of things come together.",
     "This should be seen in its wider context.",

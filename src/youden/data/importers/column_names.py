@@ -85,9 +85,7 @@ REPEAT_NUMBERS = make_word_set(
 """Words for the number of a repeat."""
 ASKERS = make_word_set("user session thread customer account project client ticket kunde kunden cliente usuario email")
 """Words for the author of a question."""
-_MESSAGE_WORDS = make_word_set(
-    "text message body mail content says said wrote writes asks asked schreibt fragt schrieb"
-)
+_MESSAGE_WORDS = make_word_set("text message body mail content says wrote writes asks asked schreibt fragt schrieb")
 """Words that name a question if the name also has a word for its author."""
 _ROLE_BY_NAME = {name: role for role, names in reversed(list(NAMES.items())) for name in names}
 """Role by usual name: the first one in `NAMES`, if several have the name."""
