@@ -158,7 +158,9 @@ def _get_finish_reason(choice: Mapping[str, Any]) -> Any:
     """Return the finish reason of a choice, or that of the provider if litellm replaced it by "stop"; it may have any type."""
     finish_reason = choice.get("finish_reason") or "unknown"
     if finish_reason == "stop":
-        return object_or_empty(choice.get("provider_specific_fields")).get("native_finish_reason") or finish_reason
+        reason_of_provider = object_or_empty(choice.get("provider_specific_fields")).get("native_finish_reason")
+        if isinstance(reason_of_provider, str) and reason_of_provider.casefold() != "stop":
+            return reason_of_provider or finish_reason
     return finish_reason
 
 
