@@ -162,7 +162,7 @@ def test_temporary_files_of_a_killed_command_are_removed_by_the_next_one(
     write_config(mine / "wired.yaml", pool="mine.csv", calls=100, independent="pooled:20", judge=judge)
     agents = [{"id": name, "model": "m", "instruction": "mine.md"} for name in ("a", "b")]
     agents = [{"id": name, "model": "m", "instruction": "mine.md"} for name in ("a", "b")]
-    write_config(mine / "agents.yaml", models={"m": judge | {"max_tokens": 9}}, agents=agents)
+    write_config(mine / "agents.yaml", models={"m": judge}, agents=agents)
     (mine / "mine.md").write_text("Rewrite {{text}}", encoding="utf-8")
     (mine / "items.csv").write_text(
         "agent,item,text,prompt\nsource,i0,A text.,It says something of item 1 and says something of item 1.\n",

@@ -250,7 +250,7 @@ async def test_other_stopped_commands_lose_no_billed_answer(command: str, how: s
         judge = wire_judge(server.url, model="b", price=1000)
         write_config(tmp_path / "second.yaml", **judge)
         agents = [{"id": name, "model": "m", "instruction": "mine.md"} for name in ("a", "b")]
-        write_config(tmp_path / "agents.yaml", models={"m": judge | {"model": "m", "max_tokens": 9}}, agents=agents)
+        write_config(tmp_path / "agents.yaml", models={"m": judge | {"model": "m"}}, agents=agents)
         (tmp_path / "mine.md").write_text("Rewrite {{text}}", encoding="utf-8")
         lines = [f"source,i{n},A text.,Text {n} says something of item {n}." for n in range(150)]
         (tmp_path / "items.csv").write_text("\n".join(["agent,item,text,prompt", *lines]), encoding="utf-8")
