@@ -25,10 +25,11 @@ from youden.judging.call.connection import Connection
 from youden.judging.engine import judge_plan
 from youden.judging.offline.batch_leases import BatchLeases
 from youden.judging.scheduler.options import Batching, JudgingOptions
+from youden.judging.store.accounts import add_pending_batches
 from youden.judging.store.answers import open_store
 from youden.judging.store.leases import Job, read_pending_jobs
 from youden.judging.store.shared_budget import SharedBudget
-from youden.judging.store.worker_group import add_pending_batches, coordinate_run, list_total_payments
+from youden.judging.store.worker_group import coordinate_run, list_total_payments
 from youden.types import Plan, Verdicts
 from youden.types.payments import RunPayments
 

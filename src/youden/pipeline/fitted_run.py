@@ -82,7 +82,7 @@ def fit_run(
         clusters = tuple(finding.agents for finding in clones)
         settings = settings._replace(rules=replace(settings.rules, clones=clusters))
     config: RunConfig | None = (
-        None  # config with new settings, written with the tables: a fit that fails changes nothing
+        None  # with new settings; it is written with the tables, so a fit that fails changes nothing
     )
     if settings != stored and folder.has("config.yaml"):
         config = folder.read_config().with_fit_settings(settings)

@@ -23,17 +23,11 @@ from youden.judging.estimate import estimate
 from youden.judging.scheduler.options import JudgingOptions
 from youden.judging.scheduler.progress_log import ProgressLog
 from youden.judging.scheduler.shutdown import check_answered, run_until_stopped
-from youden.judging.store.accounts import calibration_account, read_run_payments
+from youden.judging.store.accounts import add_pending_batches, calibration_account, read_run_payments
 from youden.judging.store.answers import load_backend_class, open_store, open_store_of_folder
+from youden.judging.store.batch_payers import take_over_batches
 from youden.judging.store.shared_budget import SharedBudget
-from youden.judging.store.worker_group import (
-    WorkerGroup,
-    add_pending_batches,
-    add_unconfirmed_amount,
-    coordinate_run,
-    join_as_worker,
-    take_over_batches,
-)
+from youden.judging.store.worker_group import WorkerGroup, add_unconfirmed_amount, coordinate_run, join_as_worker
 from youden.pipeline.alternative_rankings import check_partner_rules
 from youden.pipeline.fitted_run import check_target
 from youden.pipeline.follow_ups import judge_follow_ups

@@ -62,8 +62,8 @@ class UncertainCosts:
             return ""
         example = "" if self.example is None else f" (one of them: {self.example})"
         return (
-            f"{format_count(self.n_unreported, 'answer')} of '{model}' reported no credible token usage{example}, booked at the "
-            f"maximum cost, {self.usd_unreported:.6g} USD. Check the provider's bill."
+            f"{format_count(self.n_unreported, 'answer')} of '{model}' reported no credible token usage{example}. The maximum "
+            f"cost, {self.usd_unreported:.6g} USD, is booked. Check the provider's bill."
         )
 
     def findings(self, model: str) -> tuple[Finding, ...]:

@@ -26,9 +26,9 @@ from youden.judging.offline.lines import RequestLine, make_request_line, split_l
 from youden.judging.scheduler.calling import max_call_cost
 from youden.judging.scheduler.options import Batching
 from youden.judging.scheduler.outcomes import Outcomes, book_cost
+from youden.judging.store.batch_payers import release_unspent
 from youden.judging.store.leases import Job, new_id
 from youden.judging.store.plan_answers import Call, iter_call_lists
-from youden.judging.store.worker_group import release_unspent
 from youden.text.sentences import format_count
 from youden.types import Completion
 
@@ -420,8 +420,7 @@ class BatchRunner:
         remaining_job = replace(job, keys=tuple(missing_keys), usd=job.usd - reserved_usd, id=new_id())
         self._leases.replace_record(job, remaining_job)
         self._store.flush()
-        self._reserve(remaining_job)  # before settling, so that no other call can use the amount in between
-        self._settle(job, spent_usd + (0.0 if self._leases.was_sent_by_this_run(job) else remaining_job.usd))
+        self._settle(job, spent_usd, remaining_usd=remaining_job.usd)
         return remaining_job
 
     def _reserve(self, job: Job) -> None:
@@ -429,12 +428,18 @@ class BatchRunner:
         if self._leases.was_sent_by_this_run(job):
             self._budget.reserve_unconditionally(job.usd)
 
-    def _settle(self, job: Job, spent_usd: float) -> None:
-        """Replace the reserved cost of a batch by its actual cost in USD, in the budget of the run that sent the batch."""
+    def _settle(self, job: Job, spent_usd: float, *, remaining_usd: float = 0.0) -> None:
+        """Replace the reserved cost of a batch by its actual cost, in the budget of the run that sent the batch.
+
+        spent_usd : actual cost of the results
+        remaining_usd : largest possible cost of the requests without a result, which stays reserved
+        """
         if self._leases.was_sent_by_this_run(job):
+            if remaining_usd:
+                self._budget.reserve_unconditionally(remaining_usd)  # first, so that no other call can use the amount
             self._budget.settle(job.usd, spent_usd)
         elif job.account is not None:
-            release_unspent(self._store, job.account, job.usd - spent_usd)
+            release_unspent(self._store, job.account, job.usd - remaining_usd - spent_usd)
 
     def _end_run_if_not_completed(
         self, job: Job, state: BatchState, outcomes: Mapping[str, Completion | CallError]

@@ -53,7 +53,9 @@ def _find_stated_label(
         return distinct_labels.pop()
 
     lines = [line for line in text.splitlines() if _SURROUNDING_MARKS.sub("", line)]
-    first_label, last_label = (parse_label("".join(line), labels) for line in (lines[:1], lines[-1:]))
+    if not lines:
+        return None
+    first_label, last_label = parse_label(lines[0], labels), parse_label(lines[-1], labels)
     if last_label is not None:
         return last_label if first_label in (None, last_label) else None
     ends_with_other_label = any(label != first_label and _is_stated_at_end(match) for label, match in occurrences)

@@ -8,10 +8,12 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import cast
 
 from youden.judging.store.answers import Store
 from youden.judging.store.contract import Row, column_names
+from youden.judging.store.leases import read_pending_jobs
 from youden.types.payments import RunPayments
 
 _CALIBRATION = " (calibration)"
@@ -47,6 +49,20 @@ def list_run_payments(store: Store) -> dict[str, RunPayments]:
         last_row = rows[-1]
     accounts = {name.removesuffix(_CALIBRATION).removesuffix(_UNCONFIRMED) for name in amounts}
     return {account: _sum_amounts(account, amounts) for account in sorted(accounts)}
+
+
+def sum_pending_batches(store: Store) -> dict[str | None, float]:
+    """Sum the largest possible costs of the pending batches in a store, in USD, by cost account; unknown costs count as 0."""
+    sums: defaultdict[str | None, float] = defaultdict(float)
+    for job in read_pending_jobs(store.backend):
+        sums[job.account] += 0.0 if math.isnan(job.usd) else job.usd
+    return sums
+
+
+def add_pending_batches(store: Store, account: str, paid: RunPayments) -> RunPayments:
+    """Return what an account has paid, with the largest possible cost of its pending batches added to `usd_unconfirmed`."""
+    usd_in_batches = sum_pending_batches(store).get(account, 0.0)
+    return replace(paid, usd_unconfirmed=paid.usd_unconfirmed + usd_in_batches)
 
 
 def _sum_amounts(account: str, amounts: dict[str, list[float]]) -> RunPayments:

@@ -324,7 +324,7 @@ class StorageBackend(Protocol):
         """
 
     def read_all_members(self) -> tuple[float, Mapping[str, Sequence[Member]]]:
-        """Return the current time as `read_members` does, and the members of each run by the name of the run."""
+        """Return the current time, by the clock of `Member.expires`, and the members of each run by the name of the run."""
 
     def rows(self, table: CopiedTable, after: Row | None, *, n: int) -> list[Row]:
         """Return the next rows of a table.

@@ -15,21 +15,24 @@ from __future__ import annotations
 
 import math
 import threading
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple, Protocol, Self, cast
+from typing import NamedTuple, Protocol, Self
 
 from youden.errors import JudgeError, YoudenError
 from youden.judging.call.budget import PICODOLLARS_PER_USD
-from youden.judging.store.accounts import list_run_payments, read_run_payments, unconfirmed_account
+from youden.judging.store.accounts import (
+    list_run_payments,
+    read_run_payments,
+    sum_pending_batches,
+    unconfirmed_account,
+)
 from youden.judging.store.answers import Store, open_store
-from youden.judging.store.contract import Member, Payment, column_names, read_all_rows
-from youden.judging.store.leases import LEASE_SECONDS, is_dead_process, new_holder_name, new_id, read_pending_jobs
+from youden.judging.store.contract import Member, Payment
+from youden.judging.store.leases import LEASE_SECONDS, is_dead_process, new_holder_name
 from youden.types.payments import RunPayments
 
 HEARTBEAT_SECONDS = 1.0
@@ -195,7 +198,7 @@ class WorkerGroup:
         if self._is_coordinator:  # if workers did this too, an amount could be booked twice
             self._book_earlier_payments()
         self._paid_before = read_run_payments(self._store, self.account)
-        self._usd_in_batches = _sum_pending_batches(self._store)
+        self._usd_in_batches = sum_pending_batches(self._store)
         self.sync()
         self._book_unconfirmed_amount()
         self.start_fraction = 0.0 if self._is_coordinator else self.others.n_sending * _GOLDEN % 1
@@ -221,11 +224,10 @@ class WorkerGroup:
 
     def _book_unconfirmed_amount(self) -> None:
         """Book what killed processes of the group before this one may have paid, if this member began a new group."""
-        account = _find_account(self._ended_rows)
+        account = find_account(self._ended_rows)
         if account is not None:
             paid = read_run_payments(self._store, account)
-            usd_in_batches = self._usd_in_batches.get(account, 0.0)
-            usd = _count_unconfirmed_usd(self._ended_rows, paid, usd_in_batches=usd_in_batches)
+            usd = _count_unconfirmed_usd(self._ended_rows, paid, usd_in_batches=self._usd_in_batches)
             self._book(unconfirmed_account(account), "killed processes", usd)
 
     def _book(self, account: str, key: str, usd: float) -> None:
@@ -280,7 +282,7 @@ class WorkerGroup:
 
             new_rows = self._store.backend.replace_members(self._run, update_rows)
             if not self._is_coordinator:
-                self.account = _find_account(new_rows) or self.account
+                self.account = find_account(new_rows) or self.account
             if self._was_removed(previous_rows):
                 self._record_removal(previous_rows, report)
             self._has_joined = True
@@ -347,7 +349,7 @@ class WorkerGroup:
         """
         # a store that someone else wrote could contain a negative amount, which would raise the cap
         other_rows = [replace(row, granted=max(0, row.granted)) for row in rows if row.name != self._name]
-        living_rows = [row for row in other_rows if _is_alive(row, now=now)]
+        living_rows = [row for row in other_rows if is_alive(row, now=now)]
         if self._is_coordinator and any(row.leads for row in living_rows):
             raise self._make_busy_error()
 
@@ -402,9 +404,8 @@ class WorkerGroup:
         ended_rows : rows of the group before, which may belong to another run of the same name
         """
         usd = self._paid_before.usd_under_cap
-        if _find_account(ended_rows) == self.account:
-            usd_in_batches = self._usd_in_batches.get(self.account, 0.0)
-            usd += _count_unconfirmed_usd(ended_rows, self._paid_before, usd_in_batches=usd_in_batches)
+        if find_account(ended_rows) == self.account:
+            usd += _count_unconfirmed_usd(ended_rows, self._paid_before, usd_in_batches=self._usd_in_batches)
         return math.ceil(usd * PICODOLLARS_PER_USD)
 
     def _compute_grant(self, requested: int, granted_to_others: int, *, minimum: int) -> int:
@@ -444,7 +445,7 @@ class WorkerGroup:
                 return
 
 
-def _is_alive(member: Member, *, now: float) -> bool:
+def is_alive(member: Member, *, now: float) -> bool:
     """Return whether a row belongs to a process that renewed it in time, and that is not known to have ended."""
     return member.expires >= now and not is_dead_process(member.name)
 
@@ -454,13 +455,15 @@ def _find_group_row(rows: Sequence[Member]) -> Member | None:
     return next((row for row in rows if row.name.startswith(GROUP_ROW_PREFIX)), None)
 
 
-def _find_account(rows: Sequence[Member]) -> str | None:
+def find_account(rows: Sequence[Member]) -> str | None:
     """Find the cost account of the run in the row of its group; None if there is no such row."""
     group_row = _find_group_row(rows)
     return None if group_row is None else group_row.name.removeprefix(GROUP_ROW_PREFIX)
 
 
-def _count_unconfirmed_usd(ended_rows: Sequence[Member], paid: RunPayments, *, usd_in_batches: float) -> float:
+def _count_unconfirmed_usd(
+    ended_rows: Sequence[Member], paid: RunPayments, *, usd_in_batches: Mapping[str | None, float]
+) -> float:
     """Count what killed processes may have paid in addition to what their account contains, in USD.
 
     A process that was killed may have spent all that it was granted. The batches that it left at a provider do not count here,
@@ -468,89 +471,11 @@ def _count_unconfirmed_usd(ended_rows: Sequence[Member], paid: RunPayments, *, u
 
     ended_rows : rows of a group of which no member is alive
     paid : what the account of the group contains
-    usd_in_batches : largest possible cost of the batches of the account that are in progress
+    usd_in_batches : largest possible cost of the pending batches of each account
     """
     granted = sum(max(0, row.granted) for row in ended_rows)
-    return max(0.0, granted / PICODOLLARS_PER_USD - paid.usd_under_cap - usd_in_batches)
-
-
-def _sum_pending_batches(store: Store) -> dict[str | None, float]:
-    """Sum the largest possible costs of the pending batches in a store, in USD, by cost account; unknown costs count as 0."""
-    account, usd = map(column_names("batches").index, ("account", "usd"))
-    sums: defaultdict[str | None, float] = defaultdict(float)
-    for row in read_all_rows(store.backend, "batches"):
-        sums[cast(str | None, row[account])] += cast(float | None, row[usd]) or 0.0
-    return sums
-
-
-def add_pending_batches(store: Store, account: str, paid: RunPayments) -> RunPayments:
-    """Return what an account has paid, with the largest possible cost of its pending batches added to `usd_unconfirmed`."""
-    usd_in_batches = _sum_pending_batches(store).get(account, 0.0)
-    return replace(paid, usd_unconfirmed=paid.usd_unconfirmed + usd_in_batches)
-
-
-def take_over_batches(store: Store, old_account: str, account: str) -> None:
-    """Let a run whose folder was renamed pay for its batches in progress, and not the account of its old path.
-
-    A batch that another process polls is left out.
-
-    Parameters
-    ----------
-    store : Store
-        Store of the run.
-    old_account, account : str
-        Names of the cost accounts of the run under its old and its present path.
-    """
-    leases = store.leases()
-    lease_keys = [job.lease_key for job in read_pending_jobs(store.backend) if job.account == old_account]
-    leased_keys = leases.acquire(lease_keys)
-
-    # read the records again, because another process may have changed them before its lease was taken over
-    jobs = [job for job in read_pending_jobs(store.backend) if job.lease_key in leased_keys]
-    for job in jobs:
-        store.settle(job.id, replace(job, account=account, id=new_id()).row)
-    store.flush()
-    for job in jobs:
-        release_unspent(store, old_account, job.usd)
-    leases.release()
-
-
-def release_unspent(store: Store, account: str, usd: float) -> None:
-    """Reduce the amount that ended processes of a run may have paid, because a batch of theirs cost less than was reserved.
-
-    Nothing changes while a process of the run is alive, because this process may have reserved the cost itself.
-
-    Parameters
-    ----------
-    store : Store
-        Store of the run.
-    account : str
-        Cost account of the run.
-    usd : float
-        Largest possible cost of the batch minus its actual cost, in USD. If it is NaN (unknown), nothing changes.
-    """
-    if not usd > 0 or not hasattr(store.backend, "read_all_members"):  # a plugin for an earlier version of the contract
-        return
-    _, rows_by_run = store.backend.read_all_members()
-    for run, rows in rows_by_run.items():
-        if _find_account(rows) == account:
-            store.backend.replace_members(run, partial(_reduce_granted, amount=int(usd * PICODOLLARS_PER_USD)))
-
-
-def _reduce_granted(now: float, rows: Sequence[Member], *, amount: int) -> Sequence[Member]:
-    """Subtract an amount from the granted amounts of a group, and return its new rows; unchanged if a member is alive.
-
-    now : time of the database, in seconds
-    amount : picodollars to subtract from the sum of the granted amounts, none of which becomes negative
-    """
-    if any(_is_alive(row, now=now) for row in rows):
-        return rows
-    new_rows = []
-    for row in rows:
-        reduction = min(amount, max(0, row.granted))
-        amount -= reduction
-        new_rows.append(replace(row, granted=row.granted - reduction))
-    return new_rows
+    usd_in_batches_of_run = usd_in_batches.get(find_account(ended_rows), 0.0)
+    return max(0.0, granted / PICODOLLARS_PER_USD - paid.usd_under_cap - usd_in_batches_of_run)
 
 
 def add_unconfirmed_amount(store: Store, run: str, account: str, paid: RunPayments) -> RunPayments:
@@ -576,22 +501,22 @@ def add_unconfirmed_amount(store: Store, run: str, account: str, paid: RunPaymen
     if not hasattr(store.backend, "read_members"):  # a plugin for an earlier version of the contract
         return paid
     now, rows = store.backend.read_members(run)
-    if _find_account(rows) != account:
+    if find_account(rows) != account:
         return paid
-    return _add_unconfirmed_usd(rows, paid, now=now, usd_in_batches=_sum_pending_batches(store).get(account, 0.0))
+    return _add_unconfirmed_usd(rows, paid, now=now, usd_in_batches=sum_pending_batches(store))
 
 
 def _add_unconfirmed_usd(
-    rows: Sequence[Member], paid: RunPayments, *, now: float, usd_in_batches: float
+    rows: Sequence[Member], paid: RunPayments, *, now: float, usd_in_batches: Mapping[str | None, float]
 ) -> RunPayments:
     """Add what killed processes may have paid to what the account of their group contains, unless a member is alive.
 
     rows : all rows of the group
     paid : what the account of the group contains
     now : time of the database, in seconds
-    usd_in_batches : largest possible cost of the batches of the account that are in progress
+    usd_in_batches : largest possible cost of the pending batches of each account
     """
-    if any(_is_alive(row, now=now) for row in rows):
+    if any(is_alive(row, now=now) for row in rows):
         return paid
     usd = _count_unconfirmed_usd(rows, paid, usd_in_batches=usd_in_batches)
     if usd <= MAX_ROUNDING_ERROR:
@@ -616,12 +541,12 @@ def list_total_payments(store: Store) -> dict[str, RunPayments]:
     if not hasattr(store.backend, "read_all_members"):  # a plugin for an earlier version of the contract
         return payments
     now, rows_by_run = store.backend.read_all_members()
-    usd_in_batches = _sum_pending_batches(store)
+    usd_in_batches = sum_pending_batches(store)
     for rows in rows_by_run.values():
-        account = _find_account(rows)
+        account = find_account(rows)
         if account is not None:
             booked = payments.get(account, NO_PAYMENTS)
-            paid = _add_unconfirmed_usd(rows, booked, now=now, usd_in_batches=usd_in_batches.get(account, 0.0))
+            paid = _add_unconfirmed_usd(rows, booked, now=now, usd_in_batches=usd_in_batches)
             if not paid.is_zero:
                 payments[account] = paid
     return dict(sorted(payments.items()))
@@ -646,7 +571,7 @@ def is_in_progress(store: Store, run: str) -> bool:
     if not hasattr(store.backend, "read_members"):  # a plugin for an earlier version of the contract
         return False
     now, members = store.backend.read_members(run)
-    return any(_is_alive(member, now=now) for member in members)
+    return any(is_alive(member, now=now) for member in members)
 
 
 @contextmanager
