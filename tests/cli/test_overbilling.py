@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -38,7 +39,7 @@ def test_a_run_at_its_cap_reports_how_many_answers_were_booked_at_their_maximum(
     message = ended.err[ended.err.index("error: ") :]
     assert BOOKED in message
     assert "(one of them: it reports 50,000 tokens in and 500 out" in message
-    assert "booked at the maximum cost" in message
+    assert re.search(r"The maximum cost, \S+ USD, is booked", message)
 
 
 def test_a_run_that_stops_for_another_reason_reports_them_too(

@@ -384,7 +384,7 @@ async def test_a_run_ends_if_the_server_asks_to_wait_for_hours_and_is_resumed(st
         return Reply(status=429, headers={"Retry-After": "3600"}) if n >= 60 else well_behaved(n, body)
 
     async with WireServer(behave) as server:
-        with pytest.raises(IncompleteRunError, match=r"asks to wait longer.*same command again.*\[rate-limit\]"):
+        with pytest.raises(IncompleteRunError, match=r"a run waits at most 300 s.*same command again.*\[rate-limit\]"):
             await ask(PLAN, POOL, server.url, store)
         assert server.n_requests < 80
         server.behave = well_behaved
@@ -398,7 +398,7 @@ async def test_a_run_whose_requests_are_all_rejected_ends_and_is_resumed(
     async with WireServer(lambda _n, _body: Reply(status=429, headers={"Retry-After": "0"})) as server:
         with pytest.raises(
             IncompleteRunError,
-            match=r"rejects all requests with HTTP 429, for 300 s so far.*same command again.*\[rate-limit\]",
+            match=r"rejects all requests with HTTP 429, and a run waits at most 300 s.*same command again.*\[rate-limit\]",
         ):
             await ask(PLAN, POOL, server.url, store)
         assert server.n_requests >= MAX_REJECTIONS_IN_A_ROW

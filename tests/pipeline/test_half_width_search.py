@@ -84,7 +84,10 @@ def test_an_unattainable_half_width_ends_with_the_required_number_of_items(recor
     paired = np.clip(0.5 + own[:, :, None] / 2 + own[:, None, :] / 2, 0, 1)
     odd = RecordedAnswers(paired, recorded_8_by_60.independent, recorded_8_by_60.pool, recorded_8_by_60.rates, {})
     result = carried(odd, half_width=0.03)
-    assert "do not allow intervals as narrow as requested; about" in result.plan.notes[-1]
+    assert (
+        "do not allow intervals as narrow as requested at the run's fraction of independent calls; about"
+        in result.plan.notes[-1]
+    )
     assert len(result.plan) < 0.5 * result.plan.n_dense_calls
 
 

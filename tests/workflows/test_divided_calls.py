@@ -162,7 +162,7 @@ def test_a_half_width_that_the_rates_prevent_is_not_blamed_on_the_items_alone(
     ended = youden("run", "r.yaml").well()
     share = not_none(not_none(folder.read_facts().rates).variance_share)
     assert (
-        "with this fraction of independent calls, these items do not allow intervals as narrow as requested"
+        "these items do not allow intervals as narrow as requested at the run's fraction of independent calls"
         in ended.err
     )
     assert f"without `half_width`: the false-positive rates account for {share:.0%} of the variance" in ended.err

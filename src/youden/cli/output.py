@@ -632,8 +632,8 @@ def format_uncertain_costs(warnings: Iterable[Finding]) -> str:
         n_answers, max_usd = finding.facts.get("n"), finding.facts.get("usd")
         if model is not None and isinstance(n_answers, int):
             clauses.append(
-                f"{format_count(n_answers, 'answer')} of '{model}' reported no credible token usage, booked at the maximum cost, "
-                f"${max_usd:.6g}; "
+                f"{format_count(n_answers, 'answer')} of '{model}' reported no credible token usage (booked at the maximum cost, "
+                f"${max_usd:.6g}); "
             )
     return "".join(clauses)
 

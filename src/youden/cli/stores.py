@@ -160,8 +160,9 @@ def copy(sources: tuple[str, ...], target: str, as_json: bool) -> None:
 def batches(store: str, forget: str | None, as_json: bool) -> None:
     """List the batches of STORE in progress at a provider.
 
-    Any host can resume them. `youden judge CONFIG --mode batch` with this store waits for the batches of its run, and for those
-    of other runs with requests of its plan. If another process waits for a batch, the command waits for that process.
+    Any host can resume them. `youden judge CONFIG --mode batch` with this store waits for the batches of its run, and
+    for batches of other runs that contain requests of its plan. If another process waits for a batch, the command waits for
+    that process.
     --forget BATCH removes a batch from the list, so that its requests are sent again. The provider does not cancel the batch, so
     you may pay for its requests twice. A batch that is not in the list is an error.
     """

@@ -365,7 +365,7 @@ class PrecisionForecast:
     def count_calls(self, trials_per_agent: float) -> float:
         """Count the paired and independent calls if the plan is extended to `trials_per_agent` paired trials of each agent.
 
-        The count includes the independent calls that such rounds add, unless they use no budget because calls are free.
+        The count includes the independent calls that the extension adds, except those of a free judge, which use no budget.
         """
         n_paired = self.n_agents * trials_per_agent / 2
         n_added = max(0, ceil(n_paired - self.n_agents * self.trials / 2))

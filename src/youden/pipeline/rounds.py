@@ -73,7 +73,7 @@ def plan_round_for_half_width(
 
     - "narrow" if the half-width is reached;
     - "items" if no number of calls on these items reaches it;
-    - "judges" or "rates" if the variance between judges, or that of the false-positive rates, keeps the intervals wider alone;
+    - "judges" or "rates" if the variance between judges, or that of the false-positive rates, alone keeps the intervals too wide;
     - "budget" if no calls are left.
     """
     plan = verdicts.plan
@@ -253,9 +253,9 @@ STOP_MESSAGES = {
     "budget": "the budget is spent",
     "judge": "stopped early: ",
     "judges": "stopped: the judges differ too much for intervals as narrow as requested; add judges, or set a larger half-width",
-    "rates": "stopped: the false-positive rates are too uncertain for intervals as narrow as requested; set a larger N in "
-    "`independent: pooled:N`, or a larger half-width",
-    "items": "stopped: with this fraction of independent calls, these items do not allow intervals as narrow as requested",
+    "rates": "stopped: the false-positive rates are too uncertain for intervals as narrow as requested; set `independent: "
+    "pooled:N` with a larger N, or a larger half-width",
+    "items": "stopped: these items do not allow intervals as narrow as requested at the run's fraction of independent calls",
 }
 
 

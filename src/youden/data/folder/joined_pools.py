@@ -187,7 +187,7 @@ def describe_addition(pool: Pool, new_pool: Pool, joined: Pool) -> list[str]:
     Returns
     -------
     list of str
-        Up to five clauses without a full stop. They list agents and items of `new_pool` that are left out, for example new
+        Up to five clauses without a period. They list agents and items of `new_pool` that are left out, for example new
         items if the extension adds agents, and new ids that may be misspelled because they resemble others. The last clause
         has the number of empty added responses. The list is empty if there is nothing to report.
     """

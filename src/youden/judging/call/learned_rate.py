@@ -54,7 +54,8 @@ ROUNDING_SECONDS = 0.5
 MAX_BLOCKED_SECONDS = 300.0
 """The run ends if the server answers no request for this time after the first pause began."""
 MAX_LONG_WAITS = 3
-"""The run also ends after this many replies with HTTP 429, without an answer in between, that ask to wait longer than that."""
+"""The run also ends after this many replies with HTTP 429, without an answer in between, that ask to wait longer than
+`MAX_BLOCKED_SECONDS`."""
 
 BURST_SECONDS = 0.1
 """The requests of this time may be sent at once."""

@@ -18,7 +18,8 @@ def find_label(text: str, labels: Collection[str]) -> str | None:
       ("YES is wrong") nor an ordinary word of a sentence ("no doubt").
     - Otherwise, the answer is the label that is the whole first line or the whole last line. If both lines are labels, they
       must be the same. The label of the first line does not count if the text ends with another label, as in "YES\\nWait, NO".
-    - A label that the rest of the text withdraws is not an answer, as in "YES. Wait, they differ" and "No, I cannot answer that".
+    - A label that the rest of the text retracts, or that begins a refusal, is not an answer, as in "YES. Wait, they differ" and
+      "No, I cannot answer that".
 
     Punctuation and Markdown around a line, and lines with an empty checkbox, are ignored, but a label with a question mark is not
     an answer. Letter case does not matter, except for a label of one letter within a line: "a" is not the label A.
@@ -37,8 +38,8 @@ def find_label(text: str, labels: Collection[str]) -> str | None:
     label = _find_stated_label(normalized_text, choices, occurrences)
     ends = [match.end() for name, match in occurrences if name == label and _may_be_answer(name, match)]
     end = max(ends, default=0)
-    is_withdrawn = any(pattern.search(normalized_text, end) for pattern in (_RETRACTION, _REFUSAL))
-    return None if is_withdrawn else label
+    is_retracted = any(pattern.search(normalized_text, end) for pattern in (_RETRACTION, _REFUSAL))
+    return None if is_retracted else label
 
 
 def _find_stated_label(

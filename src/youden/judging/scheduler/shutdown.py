@@ -440,9 +440,9 @@ def make_blocked_error(error: CallError, *, judge: str, address: str) -> Incompl
     address : address of its server
     """
     return IncompleteRunError(
-        f"The judge '{judge}' at {address} rejects all requests with HTTP 429, for {MAX_BLOCKED_SECONDS:g} s so far, or asks to "
-        f"wait longer than that: {error.reason} All answers are stored. Run the same command again when the rate limit of the "
-        "account allows requests.",
+        f"The judge '{judge}' at {address} rejects all requests with HTTP 429, and a run waits at most {MAX_BLOCKED_SECONDS:g} s "
+        f"for this to end. Last reply: {error.reason} All answers are stored. Run the same command again when the rate limit of "
+        "the account allows requests.",
         slug="rate-limit",
     )
 

@@ -277,7 +277,7 @@ class Store:
         Returns
         -------
         set of str
-            Those of `keys` with such an outcome.
+            The hashes in `keys` with such an outcome.
         """
         with self._pending_lock:
             writes = (self._in_transaction, self._pending)
@@ -289,7 +289,7 @@ class Store:
         time_stored = -math.inf
         tables: tuple[CopiedTable, ...] = ("answers", "failures")
         for table in tables:
-            # rows are sorted by hash; the first one after the hash without its last digit is that of the request, if it exists
+            # the first row after a hash without its last digit is that of the request: SHA-256 hashes share no long prefix
             for stored_key, *_, created in self.backend.rows(table, (key[:-1],), n=1):
                 if stored_key == key:
                     time_stored = max(time_stored, cast(float, created))

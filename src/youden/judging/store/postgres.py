@@ -1,8 +1,8 @@
 """Store answers in a PostgreSQL database, for processes on several machines.
 
 The tables are in a separate schema, `youden`, which can belong to a role without special rights. Pending writes
-are one transaction. If the connection is lost before the transaction is confirmed, it is repeated, after a long outage by the
-next write. A counter per writer ensures that it counts once.
+are one transaction. If the connection is lost before a transaction is confirmed, the transaction is repeated. After a
+long outage, the next write repeats it. A counter per writer ensures that it is stored only once.
 """
 
 from __future__ import annotations

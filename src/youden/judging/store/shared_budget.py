@@ -136,7 +136,7 @@ class SharedBudget(Budget):
             self._reserved -= math.ceil(reserved * PICODOLLARS_PER_USD)
 
     def count_batch(self, batch_id: str, usd: float) -> None:
-        """Count the cost of a batch in progress, which an earlier command of the run sent, as spent.
+        """Count as spent the cost of a batch in progress that an earlier command of the run has sent.
 
         The batch is not counted while other processes of the run are alive, because it may be theirs.
 

@@ -41,8 +41,8 @@ HEARTBEAT_SECONDS = 1.0
 GROUP_ROW_PREFIX = "group of "
 """Beginning of the name of the row of the group. The rest of the name is the cost account of the run. The column `granted` is
 the amount that the run has paid without the living members, `spent` is the cap of the coordinator (`NO_CAP` if there is none),
-`answered` is the number of answers that members received before they ended, and `expires` is `start_time` with a minus sign, so
-that the row never counts as a living member."""
+`answered` is the number of answers that members received before they ended, and `expires` is −`start_time`, so that the row
+never counts as a living member."""
 
 NO_CAP = 2**63 - 1
 """Cap of a group without a cap: the largest integer that a store accepts."""

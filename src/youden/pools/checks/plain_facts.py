@@ -23,7 +23,7 @@ PLACEHOLDER = re.compile(
     r"|\[?[\w.]*(error|exception)(:| code|\]).*|http (error )?[45]\d\d\b.*|(request )?(timeout|timed out)\W*)\s*",
     re.IGNORECASE | re.DOTALL,
 )
-"""Text that a spreadsheet shows if a formula failed, that a program prints for a missing value, or an error message of an API."""
+"""An error of a spreadsheet, the text that a program prints for a missing value, or an error message of an API."""
 
 MAX_PLACEHOLDER_CHARACTERS = 300
 MAX_QUOTED_CHARACTERS = 40

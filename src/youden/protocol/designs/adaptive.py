@@ -38,8 +38,9 @@ class NextRound(NamedTuple):
     active : bool array (n_agents,)
         Agents that the round samples.
     stop_reason : {"near enough", "narrow", "budget", "items", "judge", "judges", "rates"} or None
-        Why the run stops, None if it continues: regret bound reached, intervals narrow enough, no calls left, goal not
-        possible on these items, or a judge that does not discriminate.
+        Why the run stops, None if it continues: regret bound reached, half-width reached, no calls left, half-width not
+        possible on these items, a judge that does not discriminate, judges that differ too much, or false-positive rates that are
+        too uncertain.
     detail : str
         Text that a message appends to the description of the reason.
     """
@@ -129,7 +130,7 @@ class Adaptive(TrialDesign):
 
     Notes
     -----
-    In a block of a round, every contender is compared with one partner on one item and in one order. Neither
+    In a block of a round, all contenders are compared with the same partner, on the same item and in the same order. Neither
     the partner nor the item therefore favors a contender. The trials of a block measure its contenders, not the partner.
     Blocks go through items and partners in random orders; no comparison is repeated.
 

@@ -307,6 +307,7 @@ def shape_error(a: Floats, b: Floats | Bools | Ids) -> StatisticsError:
 def missing_error(n: int, noun: str, value: str) -> StatisticsError:
     """Make the error for `n` NaN values, in the words "n noun has no value", such as "1 agent has no ability"."""
     return StatisticsError(
-        f"{format_count(n, noun, 'has', 'have')} no {value}: got NaN. Remove them from both arrays, and report their number.",
+        f"{format_count(n, noun, 'has', 'have')} no {value}: got NaN. Remove NaN values from both arrays, and report how many "
+        "you removed.",
         slug="metric-missing",
     )
